@@ -121,7 +121,7 @@ spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wh
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark
 	$(BIN)/python -m kproxy.spark package dist $(ARGS)
 
-troubleshooting: $(STAMP) ## docs/troubleshooting.md, from the tables in kproxy/advice/remedies
+troubleshooting: $(STAMP) ## docs/troubleshooting.md, from kproxy/advice/remedies and kproxy/base/messages
 	$(BIN)/python -m tools.troubleshooting
 
 clean: ## remove what the targets above made

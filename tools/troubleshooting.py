@@ -1,4 +1,4 @@
-"""Writes docs/troubleshooting.md from the tables in `kproxy.advice.remedies`.
+"""Writes docs/troubleshooting.md from the tables in `kproxy.advice.remedies` and the messages in `kproxy.base.messages`.
 
 python -m tools.troubleshooting [FILE]
 """
@@ -9,10 +9,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from kproxy.advice.remedies import all_remedies, remedies_by_family, remedy_of, traffic
-from kproxy.advice.remedies.own import Section, sections
+from kproxy.advice.remedies.own import SECTIONS, Section
 from kproxy.advice.remedies.remedy import Program, ProgramMessage, Remedy
 from kproxy.base.faults import BY_ADDRESS, Fault
 
@@ -20,7 +21,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "troubleshooting.md"
 _WIDTH = 119
 
 _HEAD = """\
-<!-- Made by `make troubleshooting` from the tables in kproxy/advice/remedies: change them, not this page. -->
+<!-- Made by `make troubleshooting` from kproxy/advice/remedies and kproxy/base/messages: change those. -->
 
 # Troubleshooting
 
@@ -54,6 +55,21 @@ These messages alone do not show which cause it is. Search for another message b
 table in their order.
 """
 
+_CLIENTS = """\
+## With kproxy: messages of clients
+
+| message | meaning, and what to do |
+|---|---|
+| `Failed to resolve …` or `UnknownHostException` with the name of a *broker* | The client does not connect through kproxy. Check its bootstrap servers. Some frameworks set them in more than one place. |
+| the same with the name in `--advertise` | The client cannot resolve the name that kproxy advertises. Choose a name or address that the client can reach. |
+| `Connection refused` to `127.0.0.1:19094` or a similar port, in a container | Inside a container, 127.0.0.1 is the container itself. Set `--listen` and `--advertise`: [deploy/](../deploy/README.md). |
+| `Connection refused` or a timeout to `HOST:19094` or a similar port, while `HOST:19092` works | The node ports are not published, or a firewall blocks them. Open all ports of `--node-ports`. |
+| `Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol configuration` | kproxy closed the connection. Either it could not reach that broker, or the client or the broker uses TLS. kproxy's log has a line for it. |
+| `Bootstrap broker … disconnected`, `Connection to node 1 (…) could not be established` | The same, in Java. |
+| SASL `Authentication failed` with GSSAPI or AWS MSK IAM | Both bind the login to the broker's host name, but the client knows kproxy's host name. Let kproxy log in: set [`--sasl`](configuration.md#logging-in), and `security.protocol=PLAINTEXT` in the client. |
+| `Unexpected handshake request with client mechanism …`, `Request is not valid given the current SASL state` | kproxy already logs in (`--sasl`), and the client logs in again. Remove the credentials from the client: `security.protocol=PLAINTEXT`. |
+"""
+
 _SEVERAL_ANCHOR = "#messages-with-several-causes"
 
 _PROGRAMS = {
@@ -72,7 +88,8 @@ def page() -> str:
         *(part for family, remedies in remedies_by_family().items() for part in _family(family, remedies)),
         _SEVERAL,
         *_several(),
-        *(_section(section) for section in sections()),
+        _CLIENTS,
+        *(_section(section) for section in SECTIONS),
     ]
     return "\n".join(parts)
 
@@ -157,16 +174,19 @@ def _table(messages: Iterable[ProgramMessage]) -> Iterator[str]:
 
 
 def _section(section: Section) -> str:
-    three = len(section.head) == 3
-    rows = ((row.markdown, row.reason, row.meaning) if three else (row.markdown, row.meaning) for row in section.rows)
-    table = [
-        _cells(section.head),
-        "|" + "---|" * len(section.head),
-        *(_cells(row) for row in rows),
-    ]
+    head = (
+        ["message", "reason", "meaning, and what to do"]
+        if section.has_reasons
+        else ["message", "meaning, and what to do"]
+    )
+    table = [_cells(head), "|" + "---|" * len(head)]
+    for meaning, messages in groupby(section.messages, key=lambda message: message.meaning):
+        group = list(messages)
+        texts = ", ".join(f"`{message.pattern}`" for message in group)
+        reasons = ", ".join(dict.fromkeys(f"`{message.reason}`" for message in group if message.reason))
+        table.append(_cells([texts, reasons, meaning] if section.has_reasons else [texts, meaning]))
     heading = f"{'#' * section.level} {section.title}"
-    parts = [heading, section.before, "\n".join(table), section.after]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(part for part in (heading, section.before, "\n".join(table)) if part) + "\n"
 
 
 def _cells(cells: Iterable[str]) -> str:

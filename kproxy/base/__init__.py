@@ -9,6 +9,7 @@ exits           the last edge of a command: errors as lines, exit codes
 faults          `Fault`: the name of each cause of a failing connection
 format          sizes, durations, counts and lists as text for people
 java            finding Java on this machine
+messages        kproxy's own messages, each declared once with its meaning
 packages        the name of kproxy's distribution, and the command that installs an optional package
 printable       escaping and truncating text that kproxy did not write itself
 process         telling processes apart although ids are reused; running a program

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kproxy.base.messages.message import MessageText
+from kproxy.base.messages.runtime import LINES_LEFT_OUT, LINES_REPEATED
 from kproxy.base.printable import one_line
 
 # The longest message, and the longest line of a traceback, in characters.
@@ -30,8 +32,8 @@ _ABOUT, _PASSES = "kproxy_about", "kproxy_passes"
 def about(*subject: object) -> Mapping[str, object]:
     """Return the `extra` of a log line that a peer can cause at will.
 
-    The line is written at most once in `INTERVAL` seconds for the same message format and the same `subject`: an
-    address, a node, a reason.
+    The line is written at most once in `INTERVAL` seconds for the same message, whatever its fields, and the same
+    `subject`: an address, a node, a reason.
     """
     return {_ABOUT: tuple(map(str, subject))}
 
@@ -78,7 +80,8 @@ class RepeatFilter(logging.Filter):
     def _passes(self, record: logging.LogRecord, now: float) -> bool:
         subject = repeat_key(record)
         if subject:
-            table, key = self._by_subject, (record.name, str(record.msg), *subject)
+            text = record.msg.message.text if isinstance(record.msg, MessageText) else str(record.msg)
+            table, key = self._by_subject, (record.name, text, *subject)
         else:
             table, key = self._by_text, (_text(record),)
         line = table.get(key)
@@ -116,9 +119,7 @@ class RepeatFilter(logging.Filter):
         for line in expired:
             self._write(line.logger, line.level, line.text, line.suppressed - 1)
         if uncounted:
-            self._write(
-                __name__, logging.WARNING, f"{uncounted} lines about more than {MAX_REMEMBERED} others were left out", 0
-            )
+            self._write(__name__, logging.WARNING, LINES_LEFT_OUT(lines=uncounted, subjects=MAX_REMEMBERED), 0)
 
     def _write(self, logger: str, level: int, text: str, suppressed: int) -> None:
         record = logging.LogRecord(logger, level, "", 0, text, (), None)
@@ -133,4 +134,4 @@ def _text(record: logging.LogRecord) -> str:
 
 
 def _add_count(record: logging.LogRecord, suppressed: int) -> None:
-    record.msg, record.args = f"{_text(record)} ({suppressed} times more since)", ()
+    record.msg, record.args = LINES_REPEATED(line=_text(record), count=suppressed), ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kproxy.base.messages.switches import ACTIVE_CHANGED, BOOTSTRAP_SERVERS_REPLACED, RELOAD_LOSES_RECORDS
 from kproxy.config.checks import share_ports
 from kproxy.config.declarations import Options, Reload, Setting
 from kproxy.config.hop import mask
@@ -93,15 +94,12 @@ def _wrong_active(old_upstream: ClusterConfig, new_upstream: ClusterConfig) -> s
     if old_upstream.upstream == new_upstream.upstream:
         return ""
     if old_upstream.upstream and new_upstream.upstream:
-        text = "a reload would lose records; kproxy migrate switch does it safely"
+        text = RELOAD_LOSES_RECORDS()
         names = f"{old_upstream.upstream} → {new_upstream.upstream}"
-        return f"cluster {old_upstream.name}: active has changed ({names}): {text}"
+        return ACTIVE_CHANGED(name=old_upstream.name, names=names, text=text)
     if not _share_servers(old_upstream, new_upstream):
         servers = ", ".join(str(server) for server in old_upstream.bootstrap_servers)
-        return (
-            f"cluster {old_upstream.name}: clients are routed to {servers}, and {new_upstream.title} has none of these"
-            " bootstrap servers: begin with the same ones; a reload after this one may change them"
-        )
+        return BOOTSTRAP_SERVERS_REPLACED(name=old_upstream.name, servers=servers, title=new_upstream.title)
     return ""
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kproxy.base.messages.start import PREFIX_FORBIDS_LOGIN, PREFIX_FORBIDS_TLS, PREFIX_NEEDS_TLS
 from kproxy.config.checks import OptionPath, Violation
 from kproxy.config.kinds import PROTOCOLS
 
@@ -46,10 +47,10 @@ def find_contradictions(config: Config, server_protocols: ServerProtocols) -> It
 
 def _differences(cluster: ClusterConfig, protocol: str) -> Iterator[tuple[str, str]]:
     if protocol.endswith("SSL") and not cluster.tls:
-        yield "tls", "means TLS, which is off; allowed: with --tls (tls: true), or HOST:PORT alone"
+        yield "tls", PREFIX_NEEDS_TLS()
     if protocol.endswith("PLAINTEXT") and cluster.tls:
-        yield "tls", "means no TLS, but tls is on; allowed: with --no-tls (tls: false), or HOST:PORT alone"
+        yield "tls", PREFIX_FORBIDS_TLS()
     # The other way round, SASL without sasl, is well: clients log in themselves then.
     if not protocol.startswith("SASL_") and cluster.sasl is not None:
-        text = f"means no login, but sasl is {cluster.sasl}"
+        text = PREFIX_FORBIDS_LOGIN(sasl=cluster.sasl)
         yield "sasl", f"{text}; allowed: SASL_{protocol}://, HOST:PORT alone, or no --sasl"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace
+from kproxy.base.messages.start import DID_YOU_MEAN
 from kproxy.config.checks import OptionPath
 from kproxy.config.declarations import ENV_PREFIX, Setting
 from kproxy.config.options import all_settings
@@ -130,4 +131,4 @@ def closest(word: str, known: Iterable[str], normal: str) -> str:
 
 def suggestion(close: str, known: Iterable[str]) -> str:
     """Return `did you mean …?` if a word is close, otherwise all allowed words."""
-    return f"did you mean {close}?" if close else f"allowed: {', '.join(sorted(known))}"
+    return DID_YOU_MEAN(word=close) if close else f"allowed: {', '.join(sorted(known))}"

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.messages.start import EXECUTOR_WITHOUT_TASK, KEEPER_ENDED, NO_EXECUTOR, SPARK_SESSION_STOPPED
 from kproxy.base.process import start_time
 from kproxy.spark.configuration import ConfigSource, build_host_config, check_secrets, is_path, type_name
 from kproxy.spark.host import HostConfig, Lease, ProxyState, join, leave, linger, query_proxy, runtime_path
@@ -98,7 +99,7 @@ def _running(spark: Any) -> Any:
     except Exception as error:  # noqa: BLE001 - whatever py4j raises when the JVM is gone
         raise ConfigError(f"the JVM of this Spark session does not answer: {first_line(error)}") from None
     if stopped:
-        raise ConfigError("this Spark session has been stopped: create another one, and give attach that one")
+        raise ConfigError(SPARK_SESSION_STOPPED())
     return context
 
 
@@ -202,13 +203,13 @@ class _Application:
         """Raise UpstreamError after the timeout, unless missing executors will get a proxy when they start."""
         left = ", ".join(sorted(running - self._covered))
         if left and not self._has_plugin:
-            text = f"executor {left} ran no task within {self._timeout:g} s, so it has no kproxy"
+            text = EXECUTOR_WITHOUT_TASK(executor=left, timeout=self._timeout)
             raise UpstreamError("timeout", text)
         if left:
             text = f"executor {left} has not reported within {self._timeout:g} s that kproxy is ready there"
             raise UpstreamError("timeout", text)
         if not running and not self._has_plugin:
-            text = f"Spark has no executor after {self._timeout:g} s, so kproxy runs on the driver's host only"
+            text = NO_EXECUTOR(timeout=self._timeout)
             raise UpstreamError("timeout", text)
         log.warning("Spark has %d of %d executors after %g s; attach continues", len(running), wanted, self._timeout)
 
@@ -267,7 +268,7 @@ class _Application:
                 continue
             try:
                 if start_time(state.keeper) is None:
-                    text = f"the keeper of kproxy (process {state.keeper}) has ended; kproxy is started again"
+                    text = KEEPER_ENDED(process=state.keeper)
                     log.warning("%s: %s", socket.gethostname(), text)
                     state = join(self.config, self._lease, self._timeout, self._is_abandoned)
                 if not (self._has_plugin or self._is_local):

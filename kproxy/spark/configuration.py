@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import SECRET_UNPROTECTED
 from kproxy.config import LoadedConfig, read
 from kproxy.config.options import all_settings
 from kproxy.proxy.status.readiness import LEVELS
@@ -75,11 +76,7 @@ def check_secrets(config: HostConfig, permission: str) -> None:
     Any process that reaches the driver could read them. `permission` says how a user can allow that.
     """
     if keys := find_secrets(config):
-        raise ConfigError(
-            f"the configuration has a secret ({', '.join(keys)}), and spark.authenticate is not true, so any process"
-            " that reaches the driver's port can read it; allowed: spark.authenticate=true, or the secret in a file on"
-            f" each host (sasl-password-file, client-config), or {permission}"
-        )
+        raise ConfigError(SECRET_UNPROTECTED(keys=", ".join(keys), permission=permission))
 
 
 def _read(source: ConfigSource) -> tuple[str, LoadedConfig]:

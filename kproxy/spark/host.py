@@ -26,6 +26,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.messages.start import KPROXY_NOT_READY
 from kproxy.base.process import parent_pid, start_time
 
 # How often the state is requested, and the timeout of one reply, in seconds.
@@ -136,7 +137,7 @@ def join(
             return state
         if time.monotonic() >= deadline:
             why = state.why_not(config.requires) if state else "its keeper does not answer"
-            raise UpstreamError("timeout", f"{host}: kproxy is not ready after {timeout:g} s: {why}")
+            raise UpstreamError(*KPROXY_NOT_READY.with_reason(host=host, timeout=timeout, why=why))
         if is_abandoned():
             raise UpstreamError("other", f"{host}: kproxy is not wanted any more")
         if state is not None:

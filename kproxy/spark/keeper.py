@@ -28,6 +28,7 @@ from dataclasses import asdict, replace
 from typing import IO, Any
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import LISTENER_OF_OTHER_APPLICATION
 from kproxy.spark import logtail
 from kproxy.spark.host import HostConfig, Lease, ProxyState, query_proxy, read_line, runtime_path
 
@@ -129,8 +130,7 @@ class Keeper:
             who = ", ".join(f"process {user.pid}" + (f" ({user.name})" if user.name else "") for user in users)
             return ProxyState(
                 os.getpid(),
-                failed=f"kproxy with another configuration listens on {self._config.listen} for another application:"
-                f" {who}; give this application another listen, or wait until the other application has ended",
+                failed=LISTENER_OF_OTHER_APPLICATION(listen=self._config.listen, who=who),
             )
         else:
             self._leaving = True

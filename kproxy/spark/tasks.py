@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.start import NO_KPROXY_INSTALLED
 
 # How often the job is checked, in seconds.
 _LOOK_AGAIN = 0.2
@@ -33,7 +34,11 @@ def make_join_task(config: str, timeout: float) -> Callable[[object], Iterator[E
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
             advice = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
-            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}; {advice}", ""
+            yield (
+                "",
+                NO_KPROXY_INSTALLED(host=socket.gethostname(), python=python, error=error, advice=advice),
+                "",
+            )
             return
         try:
             pid, name = find_own_jvm()

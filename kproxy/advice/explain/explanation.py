@@ -11,10 +11,10 @@ from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.remedies import remedy_of
-from kproxy.advice.remedies.own import OwnMessage
 from kproxy.advice.remedies.remedy import Remedy
 from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace, to_json
 from kproxy.base.faults import fault_set
+from kproxy.base.messages.message import Message
 
 # Faults that kproxy beside the client solves at once.
 _SOLVED_BY_KPROXY = fault_set(
@@ -107,7 +107,7 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
     return Explanation(tuple(causes), server, line, result.lines, reading.bytes_read, reading.complete)
 
 
-def own_messages(cause: Cause) -> list[OwnMessage]:
+def own_messages(cause: Cause) -> list[Message]:
     """Return the entries of kproxy's own messages in a cause."""
     messages = (match.pattern.own_message for match in cause.matches if match.pattern)
     return list(dict.fromkeys(message for message in messages if message))

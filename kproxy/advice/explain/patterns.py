@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies.own import OwnMessage, sections
+from kproxy.advice.remedies.own import all_messages
 from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import BY_ADDRESS, Fault
+from kproxy.base.messages.message import Message
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -50,7 +51,7 @@ class MessagePattern:
     faults: tuple[Fault, ...]
     is_specific: bool
     """True if only Kafka or kproxy uses these words."""
-    own_message: OwnMessage | None = None
+    own_message: Message | None = None
     """Set for kproxy's own messages."""
 
     @property
@@ -130,13 +131,12 @@ def _all_patterns() -> list[MessagePattern]:
         )
         for (program, text, shared), fault_list in faults.items()
     ]
-    for section in sections():
-        for row in section.rows if section.own else ():
-            for text in row.messages:
-                parts = _literal_parts(text)
-                if len(max(parts, key=len, default="")) >= 12:
-                    alone = "kproxy" in text or (sum(map(len, parts)) >= 40 and " " in text)
-                    patterns.append(MessagePattern(Program.KPROXY, text, parts, (row.fault,), alone, row))
+    for own in all_messages():
+        text = own.pattern
+        parts = _literal_parts(text)
+        if len(max(parts, key=len)) >= 10:
+            alone = "kproxy" in text or sum(map(len, parts)) >= 40
+            patterns.append(MessagePattern(Program.KPROXY, text, parts, (own.fault,), alone, own))
     return [pattern for pattern in patterns if _whole_words(pattern)]
 
 

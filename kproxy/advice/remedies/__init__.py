@@ -11,7 +11,7 @@ login          logins and rights
 versions       versions and limits
 miscellaneous  settings, load, groups, transactions
 traffic        faults that only a proxy can observe
-own            kproxy's own messages
+own            the sections of kproxy's own messages (`kproxy.base.messages`)
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from struct import pack
 from typing import Any, Generic, TypeVar
 
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.reachability import CLOSED_WITHOUT_ANSWER
 from kproxy.client.ask.channel import Channel, NotAResponse
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
@@ -36,11 +37,6 @@ from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import encode_fields, encode_request, read_versions, response_reader
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags
 
-# The text for an upstream address that closes the connection on the first request.
-NO_ANSWER = (
-    "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
-    " certificate: --tls-cert; or the server is not a Kafka broker"
-)
 GROUPS_TOPIC = "__consumer_offsets"
 # A node id that no cluster uses.
 UNUSED_NODE_ID = 2**31 - 1
@@ -111,7 +107,7 @@ class Question(Generic[T]):
         try:
             frame = await channel.receive()
         except (ConnectionError, EOFError):
-            raise UpstreamError("closed", NO_ANSWER) from None
+            raise UpstreamError(*CLOSED_WITHOUT_ANSWER.with_reason()) from None
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
         except NotAResponse as error:

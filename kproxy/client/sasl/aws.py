@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.logins import AWS_PACKAGE_MISSING, NO_AWS_CREDENTIALS, NO_AWS_REGION
 from kproxy.base.packages import install_command
 
 # How long the token may be used, in seconds, as aws-msk-iam-auth has it.
@@ -23,7 +24,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 def require_botocore() -> None:
     """Raise UpstreamError if botocore is not installed."""
     if find_spec("botocore") is None:
-        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not installed: {install_command('botocore')}")
+        raise UpstreamError(*AWS_PACKAGE_MISSING.with_reason(command=install_command("botocore")))
 
 
 class MskIam:
@@ -73,13 +74,9 @@ def _sign_token(host: str, profile: str | None) -> dict[str, str]:
     except BotoCoreError as error:
         raise UpstreamError("sasl", f"the AWS SDK has no credentials: {' '.join(str(error).split())}") from None
     if credentials is None:
-        raise UpstreamError(
-            "sasl", "the AWS SDK finds no credentials: set aws-profile, AWS_PROFILE or AWS_ACCESS_KEY_ID"
-        )
+        raise UpstreamError(*NO_AWS_CREDENTIALS.with_reason())
     if region is None:
-        raise UpstreamError(
-            "sasl", f"neither {host} nor the AWS configuration names the AWS region: set AWS_DEFAULT_REGION"
-        )
+        raise UpstreamError(*NO_AWS_REGION.with_reason(host=host))
     request = AWSRequest("GET", f"https://{host}/", params={"Action": "kafka-cluster:Connect"})
     SigV4QueryAuth(credentials.get_frozen_credentials(), "kafka-cluster", region, _EXPIRES).add_auth(request)
     query = {key.lower(): value for key, value in parse_qsl(urlsplit(request.url).query)}

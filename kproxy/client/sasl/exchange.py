@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.logins import (
+    CLOSED_AT_FIRST_REQUEST,
+    CLOSED_AT_LOGIN,
+    LOGIN_REFUSED,
+    MECHANISM_NOT_ENABLED,
+    NO_SASL_LISTENER,
+)
 from kproxy.client.sasl.mechanism import LoginRefused, Mechanism
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -70,13 +77,9 @@ class SaslExchange:
     def connection_closed(self) -> UpstreamError:
         """Return the error for a broker that closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
-            return LoginRefused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
-        hint = (
-            ": its listener may expect TLS (SSL, SASL_SSL): use --tls; or the server is not a Kafka broker"
-            if self.step == _FIRST
-            else ""
-        )
-        return UpstreamError("sasl", f"the broker closed the connection after {self.step}{hint}")
+            return LoginRefused(f"{CLOSED_AT_LOGIN(step='the credentials')}; {self._mechanism.advice}")
+        message = CLOSED_AT_FIRST_REQUEST if self.step == _FIRST else CLOSED_AT_LOGIN
+        return UpstreamError(*message.with_reason(step=self.step))
 
     def _run(self) -> _Conversation:
         versions, mechanism = self._versions, self._mechanism
@@ -132,13 +135,9 @@ class SaslExchange:
         error = fields["ErrorCode"]
         if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             names = [re.sub(r"[^A-Z0-9_-]", "?", name.decode("latin-1"))[:20] for name in fields["Mechanisms"][:20]]
-            raise UpstreamError(
-                "sasl", f"the broker has not enabled {self._mechanism.name}: set sasl to one of {', '.join(names)}"
-            )
+            raise UpstreamError(*MECHANISM_NOT_ENABLED.with_reason(name=self._mechanism.name, names=", ".join(names)))
         if error == ErrorCode.ILLEGAL_SASL_STATE:
-            raise UpstreamError(
-                "sasl", "the broker's listener does not support SASL: remove sasl, or use a SASL listener"
-            )
+            raise UpstreamError(*NO_SASL_LISTENER.with_reason())
         if error:
             raise UpstreamError("sasl", f"the broker answers SaslHandshake with error {error}")
 
@@ -146,7 +145,7 @@ class SaslExchange:
         """Return the broker's token and the session's lifetime in ms."""
         error, message = fields["ErrorCode"], fields["ErrorMessage"]
         if error == ErrorCode.SASL_AUTHENTICATION_FAILED:
-            raise LoginRefused(f"the broker refused the login{self._quote(message)}; {self._mechanism.advice}")
+            raise LoginRefused(LOGIN_REFUSED(quote=self._quote(message), advice=self._mechanism.advice))
         if error:
             raise UpstreamError("sasl", f"the broker answers SaslAuthenticate with error {error}{self._quote(message)}")
         return bytes(fields["AuthBytes"]), fields.get("SessionLifetimeMs", 0)

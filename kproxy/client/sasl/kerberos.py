@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.logins import GSSAPI_PACKAGE_MISSING, KERBEROS_FAILED, KERBEROS_REFUSED
 from kproxy.base.packages import install_command
 from kproxy.client.sasl.mechanism import LoginRefused, unproven_broker
 
@@ -18,9 +19,7 @@ def load_gssapi() -> Any:
     try:
         import gssapi
     except ImportError:
-        raise UpstreamError(
-            "sasl", f"GSSAPI needs a package that is not installed: {install_command('gssapi')}"
-        ) from None
+        raise UpstreamError(*GSSAPI_PACKAGE_MISSING.with_reason(command=install_command("gssapi"))) from None
     return gssapi
 
 
@@ -28,7 +27,7 @@ class Kerberos:
     """One login to `service/host`, with the tickets that kinit fetched, or as `principal` from a keytab."""
 
     name = "GSSAPI"
-    advice = "check the principal, the keytab or ticket (klist), and the clocks"
+    advice: str = KERBEROS_REFUSED()
     secrets: tuple[str, ...] = ()
 
     def __init__(self, service: str, host: str, principal: str | None, keytab: Path | None) -> None:
@@ -52,10 +51,10 @@ class Kerberos:
             # Where the broker has the last word, what follows is its offer of layers: an empty token asks for it.
             return self._context.step(challenge or None) or b""
         except self._gssapi.exceptions.GSSError as error:
-            message = ": ".join(
+            problem = ": ".join(
                 error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
             )
-            text = f"Kerberos gives no login to {self._service}: {message}; {self.advice}"
+            text = KERBEROS_FAILED(service=self._service, error=problem, advice=self.advice)
             # A KDC may lock an account whose key is wrong; without a keytab, kproxy does not ask the KDC for a ticket.
             raise (LoginRefused(text) if self._keytab else UpstreamError("sasl", text)) from None
 

@@ -12,6 +12,7 @@ from time import monotonic
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.logins import LOGIN_TIMEOUT, SESSION_LIFETIME_TOO_SHORT, TOKEN_TIMEOUT
 from kproxy.client.ask.channel import Channel
 from kproxy.client.sasl import secrets
 from kproxy.client.sasl.backoff import Backoff
@@ -53,7 +54,7 @@ async def authenticate(
             response = await channel.request(request, seconds)
             request = await _run_step(exchange, blocking_calls, exchange.next_request, response)
     except TimeoutError:
-        raise UpstreamError("sasl", f"no answer to {exchange.step} within {seconds:g} s") from None
+        raise UpstreamError(*LOGIN_TIMEOUT.with_reason(step=exchange.step, seconds=seconds)) from None
     except (EOFError, ConnectionError):
         raise exchange.connection_closed() from None
     except WireError as error:
@@ -72,8 +73,7 @@ async def _run_step(
     try:
         return await blocking_calls.run(_STEP_TIMEOUT, step, *args)
     except TimeoutError:
-        text = f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: the KDC, or AWS, does not answer"
-        raise UpstreamError("sasl", text) from None
+        raise UpstreamError(*TOKEN_TIMEOUT.with_reason(mechanism=exchange.mechanism, seconds=_STEP_TIMEOUT)) from None
 
 
 @contextlib.contextmanager
@@ -139,8 +139,7 @@ class SaslLogin:
         if monotonic() >= self._no_warning_until:
             self._no_warning_until = monotonic() + _LIFETIME_WARNING_INTERVAL
             does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
-            text = "%s: SASL: the broker gives logins a lifetime of %d ms; kproxy %s: see connections.max.reauth.ms"
-            log.warning(text, address, milliseconds, does)
+            log.warning(SESSION_LIFETIME_TOO_SHORT(address=address, milliseconds=milliseconds, does=does))
 
     @contextlib.asynccontextmanager
     async def _one_attempt(self, attempt: LoginAttempt) -> AsyncIterator[None]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.logins import BROKER_UNPROVEN, PASSWORD_REFUSED, TOKEN_REFUSED, TOO_MANY_ITERATIONS
 
 # The most iterations that SCRAM may demand for a login: a second of one core, or two. Since Kafka 2.7 brokers store
 # no credentials of more than 16384 iterations (KIP-554); Java's clients compute whatever is demanded.
@@ -47,14 +48,14 @@ class LoginRefused(UpstreamError):
 
 def unproven_broker(why: str) -> UpstreamError:
     """Return the error for a broker that cannot prove its identity, or that violates the mechanism."""
-    return UpstreamError("sasl", f"{why}; the server is not the broker of this user, or the connection is intercepted")
+    return UpstreamError(*BROKER_UNPROVEN.with_reason(problem=why))
 
 
 class Plain:
     """PLAIN (RFC 4616)."""
 
     name = "PLAIN"
-    advice = "check sasl-username and the password"
+    advice: str = PASSWORD_REFUSED()
 
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()
@@ -72,7 +73,7 @@ class OAuthBearer:
     """OAUTHBEARER (RFC 7628), with SASL extensions (KIP-342)."""
 
     name = "OAUTHBEARER"
-    advice = "check the token: its issuer, audience, scope and expiry"
+    advice: str = TOKEN_REFUSED()
 
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         pairs = {"auth": f"Bearer {token}", **extensions}
@@ -126,9 +127,7 @@ class Scram:
         demanded = re.search(r",i=([0-9]{1,20})", challenge)
         if demanded and int(demanded[1]) > _MAX_ITERATIONS:
             raise UpstreamError(
-                "sasl",
-                f"the broker demands {demanded[1]} iterations of {self.name}, more than the {_MAX_ITERATIONS} that"
-                " kproxy computes; Kafka allows 16384: set the user's password again",
+                *TOO_MANY_ITERATIONS.with_reason(demanded=demanded[1], name=self.name, max_iterations=_MAX_ITERATIONS)
             )
         self._client.set_server_first(challenge)
         return str(self._client.get_client_final()).encode()

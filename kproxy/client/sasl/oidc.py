@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.logins import TOKEN_ENDPOINT_FAILS, TOKEN_ENDPOINT_REFUSES, TOKEN_ENDPOINT_UNTRUSTED
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.client.sasl.secrets import refresh_time
 from kproxy.net.tls.stores import load_trust
@@ -96,16 +97,15 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
     with error:
         match = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
     word = f" ({match[1].decode()})" if match else ""
-    text = f"the token endpoint {url} answers {error.code}{word}"
     if error.code >= 500:
-        return TokenEndpointUnavailable("sasl", text)
-    return UpstreamError("sasl", f"{text}; check the client id and secret, oauth-scope, and the URL")
+        return TokenEndpointUnavailable(*TOKEN_ENDPOINT_FAILS.with_reason(url=url, code=error.code, word=word))
+    return UpstreamError(*TOKEN_ENDPOINT_REFUSES.with_reason(url=url, code=error.code, word=word))
 
 
 def _failure(url: str, error: Exception) -> UpstreamError:
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return UpstreamError("sasl", f"the token endpoint {url} is not trusted: {reason.verify_message}; set oauth-ca")
+        return UpstreamError(*TOKEN_ENDPOINT_UNTRUSTED.with_reason(url=url, error=reason.verify_message))
     if isinstance(reason, TimeoutError):
         return TokenEndpointUnavailable("sasl", f"the token endpoint {url} does not answer within {_TIMEOUT:g} s")
     if isinstance(reason, OSError):

@@ -16,6 +16,12 @@ from io import RawIOBase
 from pathlib import Path
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.logins import (
+    SECRET_COMMAND_FAILED,
+    SECRET_COMMAND_TIMEOUT,
+    SECRET_READ_TIMEOUT,
+    SECRET_UNREADABLE,
+)
 from kproxy.client.sasl.backoff import Backoff
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 
@@ -34,8 +40,7 @@ async def read_file(blocking_calls: BlockingCalls, path: Path) -> str:
     try:
         return await blocking_calls.run(_READ_TIMEOUT, read_file_blocking, path)
     except TimeoutError:
-        text = f"{path} was not read within {_READ_TIMEOUT:g} s: is it a pipe, or on a network file system?"
-        raise UpstreamError("sasl", text) from None
+        raise UpstreamError(*SECRET_READ_TIMEOUT.with_reason(path=path, seconds=_READ_TIMEOUT)) from None
 
 
 def read_file_blocking(path: Path) -> str:
@@ -44,7 +49,7 @@ def read_file_blocking(path: Path) -> str:
         with path.open("rb") as file:
             return _text(file.read(_MOST + 1), str(path))
     except OSError as error:
-        raise UpstreamError("sasl", f"{path} cannot be read: {error.strerror}") from None
+        raise UpstreamError(*SECRET_UNREADABLE.with_reason(path=path, error=error.strerror)) from None
 
 
 async def run_command(command: str) -> str:
@@ -62,11 +67,11 @@ async def run_command(command: str) -> str:
             write_end.close()
             output, code = await _read_output(process, read_end)
     except TimeoutError:
-        raise UpstreamError("sasl", f"the command '{name}' took more than {_COMMAND_TIMEOUT:g} s") from None
+        raise UpstreamError(*SECRET_COMMAND_TIMEOUT.with_reason(name=name, seconds=_COMMAND_TIMEOUT)) from None
     except OSError as error:
         raise UpstreamError("sasl", f"the command '{name}' cannot be run: {error.strerror}") from None
     if code:
-        raise UpstreamError("sasl", f"the command '{name}' ended with code {code}; run it by hand to see why")
+        raise UpstreamError(*SECRET_COMMAND_FAILED.with_reason(name=name, code=code))
     return _text(output, f"the command '{name}'")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kproxy.base.messages.migrations import POSITION_BEFORE_ABORTED
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
@@ -32,12 +33,7 @@ class DuplicateRecords:
 
     @property
     def text(self) -> str:
-        return (
-            f"has its position before {self.records} records of attempts of the copy that were aborted, in partition"
-            f" {self.partition} of {self.topic} on the target: members that read uncommitted records"
-            " (isolation.level=read_uncommitted) get them, and the same records again; let the group read to its end"
-            " before the switch, or read committed records"
-        )
+        return POSITION_BEFORE_ABORTED(records=self.records, partition=self.partition, topic=self.topic)
 
 
 def find_duplicates(

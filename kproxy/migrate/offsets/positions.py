@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kproxy.base.messages.migrations import POSITION_BEYOND_END
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
@@ -44,7 +45,7 @@ class Position:
         if self.match == BEYOND:
             return f"{self.missing} offsets before it are not copied yet"
         if self.match == PAST_END:
-            return f"it is {self.missing} offsets beyond the end of the log"
+            return POSITION_BEYOND_END(missing=self.missing)
         return _TEXTS[self.match]
 
 

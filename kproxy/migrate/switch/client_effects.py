@@ -7,6 +7,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.message import Message
+from kproxy.base.messages.migrations import (
+    CONNECT_GROUP,
+    FRANZ_GO_CONSUMER,
+    GROUP_EXCLUDED,
+    LEADER_EPOCH_LOWER,
+    PRODUCER_IDS_DIFFER,
+    SHARE_GROUP,
+    SPARK_QUERY,
+    STREAMS_GROUP,
+    TOPICS_NOT_MIGRATED,
+    TOPICS_RENAMED,
+)
 from kproxy.migrate.clusters.inventory import GroupInventory, Inventory
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.spec.migration import INTERNAL_TOPICS, Migration
@@ -35,25 +48,13 @@ _SEQUENCE_CONFLICTS = {
 }
 _RECOVERS_ITSELF = re.compile(r"(apache-kafka-java|kgo)\b")
 # By software, which clients cannot be switched without help.
-_SOFTWARE_WARNINGS: Sequence[tuple[str, Callable[[ConnectedClient], bool], str]] = (
-    (
-        "Spark",
-        lambda client: _SPARK in client.name,
-        "a Spark query keeps positions in its checkpoint, not in a group: stop it before the switch, translate the"
-        " checkpoint (kproxy migrate offsets --spark-checkpoint), and start it afterwards",
-    ),
-    (
-        "franz-go",
-        lambda client: is_franz_go(client.software),
-        "a franz-go consumer that was started before kproxy had both upstreams gets no records after the switch:"
-        " restart such applications before the switch",
-    ),
+_SOFTWARE_WARNINGS: Sequence[tuple[str, Callable[[ConnectedClient], bool], Message]] = (
+    ("Spark", lambda client: _SPARK in client.name, SPARK_QUERY),
+    ("franz-go", lambda client: is_franz_go(client.software), FRANZ_GO_CONSUMER),
     (
         "librdkafka",
         lambda client: is_librdkafka(client.software) and not _ACCEPTS_NO_EPOCH.search(client.software),
-        "librdkafka before 2.8 ignores a leader whose epoch is lower than the last one that it knows. If a partition"
-        " had more leader changes on the side that clients leave, and another broker leads it on the other side, they"
-        " may never find that leader: restart them if they do not continue",
+        LEADER_EPOCH_LOWER,
     ),
 )
 
@@ -67,8 +68,7 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
         yield Diagnostic(
             ERROR,
             "topics",
-            f"{abbreviate(renamed)} would have other names on the target, and clients request the former names:"
-            " migrate them without rename, or move their clients by hand",
+            TOPICS_RENAMED(topics=abbreviate(renamed)),
         )
     omitted = [
         topic
@@ -81,13 +81,11 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
         yield Diagnostic(
             WARNING,
             "topics",
-            f"{abbreviate(omitted)} not migrated: their clients find no records of them on the target",
+            TOPICS_NOT_MIGRATED(topics=abbreviate(omitted)),
         )
     for group in sorted(source.groups.values(), key=lambda group: group.name):
         if not migration.selects_group(group.name):
-            yield Diagnostic(
-                WARNING, f"group {group.name}", "is excluded by the file: its members start by auto.offset.reset"
-            )
+            yield Diagnostic(WARNING, f"group {group.name}", GROUP_EXCLUDED())
         elif (text := _group_effect(group, topics)) is not None:
             yield Diagnostic(WARNING, f"group {group.name}", text)
 
@@ -95,23 +93,13 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
 def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
     """Return what members of the group observe beyond a rebalance; None if nothing."""
     if group.kind == "share":
-        return (
-            "is a share group: only its start offsets are kept, so records that were acknowledged beyond them, or"
-            " are in flight, are delivered again"
-        )
+        return SHARE_GROUP()
     if group.kind == "streams" or any(
         topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in topics
     ):
-        return (
-            "is a Kafka Streams application: running instances resume their tasks by themselves; if an instance does"
-            " not run during the switch, delete its state.dir before it starts, since that has offsets of the"
-            " source's changelogs"
-        )
+        return STREAMS_GROUP()
     if group.protocol == _CONNECT:
-        return (
-            "is the group of Kafka Connect workers: they read their three topics again; tasks that write in"
-            " transactions restart them"
-        )
+        return CONNECT_GROUP()
     return None
 
 
@@ -145,9 +133,7 @@ def check_transactional_ids(source: Collection[str] | None, target: Collection[s
         yield Diagnostic(
             WARNING,
             "transactions",
-            f"both sides know {abbreviate(shared)}, with different producer ids: an application that uses such a"
-            " transactional id fails with a fatal error (fenced) at its next transaction: restart it after the"
-            " switch",
+            PRODUCER_IDS_DIFFER(ids=abbreviate(shared)),
         )
 
 
@@ -189,9 +175,9 @@ def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool
     if by_software:
         counts = ", ".join(f"{len(names)} {name}" for name, names in sorted(by_software.items()))
         yield Diagnostic(NOTE, "clients", f"connected now: {counts}")
-    for subject, is_affected, text in _SOFTWARE_WARNINGS:
+    for subject, is_affected, message in _SOFTWARE_WARNINGS:
         if names := {client.name for client in connected if is_affected(client)}:
-            yield Diagnostic(WARNING, subject, f"{abbreviate(sorted(names))}: {text}")
+            yield Diagnostic(WARNING, subject, message(clients=abbreviate(sorted(names))))
     for library, names in sorted(writing.items()):
         yield Diagnostic(WARNING, library, f"{abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
     for text in sorted({text for client in connected for text in client.warnings}):

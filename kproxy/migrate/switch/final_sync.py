@@ -16,6 +16,16 @@ from typing import Any
 
 from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import KproxyError
+from kproxy.base.messages.migrations import (
+    COPY_NOT_IN_TIME,
+    COPY_PAUSED,
+    COPY_STUCK,
+    PARTITION_NOT_VERIFIED,
+    POSITIONS_NOT_TRANSLATED,
+    SOURCE_STILL_GROWS,
+    TRANSACTION_NOT_ENDED,
+    WRITE_WITHOUT_KPROXY,
+)
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
@@ -156,7 +166,7 @@ class FinalSync:
         assert self._thread is not None
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():
-            raise FinalSyncError("the copy did not end in time")
+            raise FinalSyncError(COPY_NOT_IN_TIME())
 
     def lag(self) -> int:
         """Return the lag of all partitions in offsets.
@@ -211,7 +221,7 @@ class FinalSync:
         failed = end_transactions(self.endpoints.source, [transaction.id for transaction in transactions], until)
         if failed:
             name, why = min(failed.items())
-            raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
+            raise FinalSyncError(TRANSACTION_NOT_ENDED(name=name, why=why))
 
     @_timed
     def copy(self, until: float) -> None:
@@ -232,7 +242,7 @@ class FinalSync:
             self._wait_until_copied(self.source_ends, until)
             if self._read_final_ends(until) == self.source_ends:
                 return
-            self._check_deadline(until, "the source's logs still grow: a client writes to it without kproxy")
+            self._check_deadline(until, SOURCE_STILL_GROWS())
 
     @_timed
     def verify(self, _: float) -> None:
@@ -244,15 +254,16 @@ class FinalSync:
             partition = unverified[0]
             why = partition.note or str(partition.difference or "its records differ")
             raise FinalSyncError(
-                f"partition {partition.partition} of {partition.topic} is not verified up to its end:"
-                f" {why}{_more_text(unverified)}; kproxy migrate verify FILE shows details"
+                PARTITION_NOT_VERIFIED(
+                    partition=partition.partition, topic=partition.topic, why=why, more=_more_text(unverified)
+                )
             )
 
     @_timed
     def translate(self, _: float) -> None:
         """Translate and write the positions of all groups. Raises FinalSyncError."""
         if problems := self._translate_positions(dry_run=False):
-            raise FinalSyncError(f"not all positions could be translated: {problems[0].text}{_more_text(problems)}")
+            raise FinalSyncError(POSITIONS_NOT_TRANSLATED(problem=problems[0].text, more=_more_text(problems)))
 
     def check_source_idle(self, until: float) -> None:
         """Check that no record was written to the source since it was copied, if no client may write.
@@ -268,9 +279,13 @@ class FinalSync:
         if grown:
             (topic, partition), former_end = grown[0], self.source_ends.get(grown[0], 0)
             raise FinalSyncError(
-                f"a client writes to the source without kproxy: partition {partition} of {topic} ended at"
-                f" {former_end} when all writes were held, and ends at {ends[grown[0]]} now{_more_text(grown)}; stop"
-                " such clients, or connect them through kproxy"
+                WRITE_WITHOUT_KPROXY(
+                    partition=partition,
+                    topic=topic,
+                    former_end=former_end,
+                    end=ends[grown[0]],
+                    more=_more_text(grown),
+                )
             )
 
     # Parts
@@ -297,11 +312,9 @@ class FinalSync:
         stuck = self._copy.progress.stuck
         if stuck:
             (topic, partition), why = min(stuck.items())
-            raise FinalSyncError(
-                f"the copy of partition {partition} of {topic} is stuck: {why}{_more_text(list(stuck))}"
-            )
+            raise FinalSyncError(COPY_STUCK(partition=partition, topic=topic, why=why, more=_more_text(list(stuck))))
         if self._copy.progress.paused:
-            raise FinalSyncError("the copy is paused: run kproxy migrate resume FILE")
+            raise FinalSyncError(COPY_PAUSED())
 
     def _check_deadline(self, until: float, text: str) -> None:
         if time.monotonic() >= until:

@@ -15,6 +15,7 @@ from typing import Any
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.migrations import POSITIONS_NOT_TRANSLATED
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.groups import GroupMembers, read_members
@@ -231,7 +232,7 @@ class PartialRollback(SwitchRun):
 
         def translate(until: float) -> None:
             if problems := self._positions.translate(until):
-                raise FinalSyncError(f"not all positions could be translated: {problems[0].text}")
+                raise FinalSyncError(POSITIONS_NOT_TRANSLATED(problem=problems[0].text, more=""))
 
         check = self._positions.check_no_foreign_records
         return {Work.DRAIN: do_nothing, Work.COPY: do_nothing, Work.VERIFY: check, Work.TRANSLATE: translate}

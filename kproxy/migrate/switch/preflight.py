@@ -10,6 +10,7 @@ from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import KproxyError
 from kproxy.base.format import format_duration
+from kproxy.base.messages.migrations import HOLD_TOO_LONG, PRODUCER_IDS_OVERLAP, TOO_MUCH_LAG
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory
@@ -108,8 +109,7 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
         yield Diagnostic(
             ERROR,
             "producer ids",
-            f"the target assigns {lowest} and higher, and the source has ids up to {usage.floor - 1}: records of two"
-            " producers would be taken for records of one: run kproxy migrate prepare FILE",
+            PRODUCER_IDS_OVERLAP(lowest=lowest, highest=usage.floor - 1),
         )
     if first:
         names = {clusters.migration.target_name(topic) for topic in source.topics}
@@ -130,8 +130,7 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         yield Diagnostic(
             ERROR,
             "copy",
-            f"{lag:,} offsets are still to be copied, and switch.max-lag allows {switch.max_lag:,}: run kproxy"
-            " migrate copy FILE --follow until it has caught up",
+            TOO_MUCH_LAG(lag=lag, max_lag=switch.max_lag),
         )
         return
     problems = sync.rehearse(10 * _TIMEOUT, dry_run=dry_run)
@@ -165,8 +164,7 @@ def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -
         return Diagnostic(
             ERROR,
             "time",
-            f"{parts}: too long for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} may be used for"
-            f" it: reduce the load, or give Spark more cores{hold_hint}",
+            HOLD_TOO_LONG(parts=parts, hold_seconds=switch.hold_seconds, work_share=WORK_SHARE, hold_hint=hold_hint),
         )
     return Diagnostic(
         NOTE, "time", f"rehearsed in {format_duration(first)}, then in {format_duration(timings.total)}: {parts}"

@@ -9,6 +9,22 @@ from dataclasses import dataclass
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.errors import AdminError
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.migrations import (
+    ALREADY_SWITCHED,
+    CLOCK_DIFFERS,
+    FINISH_SWITCH_FIRST,
+    KPROXIES_DIFFER,
+    KPROXY_HAS_PROBLEM,
+    KPROXY_NOT_QUERIED,
+    KPROXY_WITHOUT_STATE_DIR,
+    NO_SUCH_CLUSTER,
+    NO_SUCH_UPSTREAM,
+    OTHER_CLUSTER_IN_FILE,
+    RETRIES_UNKNOWN,
+    UPSTREAM_UNREACHABLE,
+    VERSIONS_DIFFER,
+    WRITE_WITHOUT_RESPONSE,
+)
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
 from kproxy.proxy.switching.participant import Phase
@@ -60,7 +76,7 @@ def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedS
 
 def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:
     if isinstance(timed_reply.reply, AdminError):
-        yield ERROR, f"cannot be queried: {timed_reply.reply}"
+        yield ERROR, KPROXY_NOT_QUERIED(error=timed_reply.reply)
         return
     answer = timed_reply.reply
     if answer.version != expected.command_version:
@@ -70,16 +86,15 @@ def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[
         )
     skew = max(timed_reply.sent - answer.time, answer.time - timed_reply.received)
     if skew > MAX_CLOCK_SKEW:
-        yield ERROR, f"its clock differs from this machine's by at least {skew:.0f} s: synchronize both by NTP"
+        yield ERROR, CLOCK_DIFFERS(skew=skew)
     if not answer.state_dir:
-        yield ERROR, "has no --state-dir: after a restart it would not know that it holds writes: start it with one"
+        yield ERROR, KPROXY_WITHOUT_STATE_DIR()
     cluster = answer.clusters.get(expected.cluster)
     if cluster is None:
         clusters = ", ".join(answer.clusters) or "none"
         yield (
             ERROR,
-            f"has no cluster {expected.cluster} that can be switched (it has {clusters}): correct switch.cluster in"
-            " the file",
+            NO_SUCH_CLUSTER(cluster=expected.cluster, clusters=clusters),
         )
         return
     yield from _check_cluster(cluster, expected)
@@ -90,22 +105,20 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     if state.phase is not Phase.SERVING:
         yield (
             ERROR,
-            f"is in switch {state.switch} ({state.phase}): finish it first, with kproxy migrate switch FILE --resume"
-            " or --abort",
+            FINISH_SWITCH_FIRST(switch=state.switch, phase=state.phase),
         )
         return
     if expected.target_upstream not in cluster.upstreams:
         yield (
             ERROR,
-            f"has no upstream {expected.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}): correct"
-            " switch.target-upstream in the file",
+            NO_SUCH_UPSTREAM(target_upstream=expected.target_upstream, upstreams=", ".join(sorted(cluster.upstreams))),
         )
         return
     if state.active == expected.target_upstream:
-        yield ERROR, f"already routes to {expected.target_upstream}"
+        yield ERROR, ALREADY_SWITCHED(target_upstream=expected.target_upstream)
         return
     if cluster.problem:
-        yield ERROR, f"has a problem: {cluster.problem}"
+        yield ERROR, KPROXY_HAS_PROBLEM(problem=cluster.problem)
     if expected.target_upstream in cluster.upstream_problems:
         problem = cluster.upstream_problems[expected.target_upstream]
         yield ERROR, f"cannot route to {expected.target_upstream}: {problem}"
@@ -116,25 +129,22 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     ):
         cluster_id = cluster.upstreams.get(name, "")
         if not cluster_id and name not in cluster.upstream_problems:
-            yield ERROR, f"cannot connect to its upstream {name}: see its log and /status"
+            yield ERROR, UPSTREAM_UNREACHABLE(name=name)
         elif cluster_id and cluster_id != expected_id:
             yield (
                 ERROR,
-                f"its {side} upstream {name} is cluster {cluster_id}, and the file names {expected_id}: the copy"
-                " would have other records",
+                OTHER_CLUSTER_IN_FILE(side=side, name=name, cluster_id=cluster_id, expected_id=expected_id),
             )
     if cluster.uncertain_seconds > expected.hold_seconds:
         yield (
             ERROR,
-            "was started or killed a short time ago, and does not know which clients may retry writes: wait for"
-            f" {cluster.uncertain_seconds:.0f} s",
+            RETRIES_UNKNOWN(uncertain_seconds=cluster.uncertain_seconds),
         )
     if cluster.uncertain_writers:
         writers = ", ".join(cluster.uncertain_writers[:3])
         yield (
             WARNING,
-            f"clients lost the response to a write ({writers}): the hold waits until they have retried it, for up to"
-            " some minutes",
+            WRITE_WITHOUT_RESPONSE(writers=writers),
         )
 
 
@@ -154,17 +164,14 @@ def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState)
     versions = Counter(reply.version for reply in replies.values())
     if len(versions) > 1:
         counts = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
-        yield Diagnostic(
-            ERROR, "kproxies", f"have different versions: {counts}: update them to one version before the switch"
-        )
+        yield Diagnostic(ERROR, "kproxies", VERSIONS_DIFFER(counts=counts))
     clusters = [cluster for reply in replies.values() if (cluster := reply.clusters.get(expected.cluster)) is not None]
     actives = {cluster.state.active for cluster in clusters}
     if len(actives) > 1:
         yield Diagnostic(
             ERROR,
             "kproxies",
-            f"route to different upstreams now: {', '.join(sorted(actives))}: finish the interrupted switch with"
-            " kproxy migrate switch FILE --resume or --abort",
+            KPROXIES_DIFFER(actives=", ".join(sorted(actives))),
         )
     sharers = {instance for cluster in clusters for instance in cluster.port_sharers}
     missing = sharers - {cluster.instance for cluster in clusters}

@@ -15,6 +15,15 @@ from aiohappyeyeballs import start_connection
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.reachability import (
+    CONNECT_TIMEOUT,
+    CONNECTION_REFUSED,
+    DNS_TIMEOUT,
+    NO_ROUTE_TO_HOST,
+    NO_ROUTE_TO_NETWORK,
+    PROXY_LOOP,
+    TOO_MANY_OPEN_FILES,
+)
 from kproxy.net.dial.connector import Deadline, DialStepKind
 from kproxy.net.dial.resolver import AddrInfo, Resolver
 from kproxy.net.dial.sockets import tune
@@ -24,11 +33,11 @@ from kproxy.net.dial.stream import wait_until_ready
 _NEXT_ADDRESS_AFTER = 0.25
 
 _REASONS = {
-    errno.ECONNREFUSED: ("refused", "connection refused: nothing listens on that port"),
+    errno.ECONNREFUSED: CONNECTION_REFUSED.with_reason(),
     errno.ETIMEDOUT: ("timeout", "no answer (a firewall drops the packets, or the host is down)"),
-    errno.EHOSTUNREACH: ("unreachable", "no route to that host"),
-    errno.ENETUNREACH: ("unreachable", "no route to that network"),
-    errno.EMFILE: ("limit", "too many open files: raise the limit (ulimit -n)"),
+    errno.EHOSTUNREACH: NO_ROUTE_TO_HOST.with_reason(),
+    errno.ENETUNREACH: NO_ROUTE_TO_NETWORK.with_reason(),
+    errno.EMFILE: TOO_MANY_OPEN_FILES.with_reason(),
     errno.ENFILE: ("limit", "the system has too many open files"),
     errno.EADDRNOTAVAIL: ("limit", "no local port is free for another connection"),
 }
@@ -60,14 +69,15 @@ class DirectConnector:
             async with deadline.timeout():
                 return await self._resolver.resolve(address)
         except TimeoutError:
-            text = f"the name '{address.host}' was not resolved within {deadline.seconds:g} s (no answer from DNS)"
-            raise UpstreamError("resolve", f"{address}: {text}") from None
+            raise UpstreamError(
+                *DNS_TIMEOUT.with_reason(address=address, host=address.host, seconds=deadline.seconds)
+            ) from None
 
     def _refuse_own_listener(self, address: Address, addresses: Sequence[AddrInfo]) -> None:
         for _, _, _, _, to in addresses:
             scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # the interface of a link-local address
             if self._is_own(Address(f"{to[0]}{scope}", address.port)):
-                raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
+                raise UpstreamError(*PROXY_LOOP.with_reason(address=address))
 
     async def _connect_to_any(
         self, address: Address, addresses: Sequence[AddrInfo], deadline: Deadline
@@ -81,8 +91,7 @@ class DirectConnector:
             return sock
         except TimeoutError:
             self._resolver.mark_doubtful(address.host)
-            text = f"no answer within {deadline.seconds:g} s (a firewall drops the packets, or the host is down)"
-            raise UpstreamError("timeout", f"{address}: {text}") from None
+            raise UpstreamError(*CONNECT_TIMEOUT.with_reason(address=address, seconds=deadline.seconds)) from None
         except OSError as error:
             self._resolver.mark_doubtful(address.host)
             reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))

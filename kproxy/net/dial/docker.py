@@ -20,6 +20,14 @@ from urllib.parse import quote
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.hops import (
+    DOCKER_SLOW,
+    DOCKER_TIMEOUT,
+    DOCKER_UNREACHABLE,
+    NO_DOCKER_CONTAINER,
+    NO_DOCKER_ENGINE,
+    NO_DOCKER_NETWORK,
+)
 from kproxy.base.printable import one_line
 from kproxy.net.dial import engine
 from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec
@@ -28,10 +36,6 @@ from kproxy.net.dial.engine import EngineError
 # The most containers of a network that are examined for a name.
 _MOST_CONTAINERS = 500
 _SERVICE = "com.docker.compose.service"
-_FAR = (
-    "; a host that has its containers in a virtual machine (Docker Desktop), or runs them rootless, cannot reach their"
-    " addresses: run kproxy in a container of that network, and publish its ports"
-)
 
 
 class Docker:
@@ -57,8 +61,10 @@ class Docker:
             except UpstreamError as error:
                 failure = error
         assert failure is not None
-        far = _FAR if failure.reason in ("timeout", "unreachable") else ""
-        raise UpstreamError(failure.reason, f"{address}: {failure} (through {self._name}){far}") from None
+        if failure.reason in ("timeout", "unreachable"):
+            text = DOCKER_UNREACHABLE(address=address, error=failure, name=self._name)
+            raise UpstreamError(failure.reason, text) from None
+        raise UpstreamError(failure.reason, f"{address}: {failure} (through {self._name})") from None
 
     async def close(self) -> None:
         """Do nothing: nothing is kept open."""
@@ -73,14 +79,14 @@ class Docker:
                     find_addresses, address.host, self._network, deadline.remaining
                 )
         except TimeoutError:
-            text = f"{self._name}: the engine gave no answer within {deadline.seconds:g} s"
-            raise ViaError("docker", text) from None
+            raise ViaError(*DOCKER_TIMEOUT.with_reason(name=self._name, seconds=deadline.seconds)) from None
         except EngineError as error:
             raise ViaError("docker", f"{self._name}: {error}") from None
         if not addresses:
             shown = abbreviate([one_line(name, 70) for name in names], 10) or "no running container"
-            text = f"no container of network {self._network} is called '{address.host}' (it has: {shown})"
-            raise UpstreamError("resolve", f"{address}: {text}")
+            raise UpstreamError(
+                *NO_DOCKER_CONTAINER.with_reason(address=address, network=self._network, host=address.host, names=shown)
+            )
         return addresses
 
 
@@ -99,7 +105,7 @@ def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[st
     details: list[Any] = []
     for container in containers:
         if monotonic() >= until:
-            raise EngineError(f"{path} is slow: it was asked about {len(details)} containers in {seconds:g} s")
+            raise EngineError(DOCKER_SLOW(path=path, count=len(details), seconds=seconds))
         details.append(engine.get(path, f"/containers/{engine.check_id(container.get('Id'))}/json"))
     return list(_matching_addresses(host, network, details)), names
 
@@ -123,10 +129,8 @@ def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
     if problems:
         raise EngineError(problems[0])
     if not network_names:
-        raise EngineError(
-            "no engine of Docker or Podman was found (DOCKER_HOST, /var/run/docker.sock, Podman's sockets)"
-        )
-    raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(network_names))[:20])})")
+        raise EngineError(NO_DOCKER_ENGINE())
+    raise EngineError(NO_DOCKER_NETWORK(network=network, names=", ".join(sorted(set(network_names))[:20])))
 
 
 def _matching_addresses(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:

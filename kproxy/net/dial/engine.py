@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kproxy.base.messages.hops import DOCKER_PERMISSION_DENIED
 from kproxy.base.printable import one_line
 
 _SECONDS = 3.0
@@ -66,7 +67,7 @@ def get(path: Path, target: str) -> Any:
             raise ValueError(f"it answers {status}")
         return json.loads(body)
     except PermissionError:
-        raise EngineError(f"{path}: permission denied: join its group, or use sudo") from None
+        raise EngineError(DOCKER_PERMISSION_DENIED(path=path)) from None
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise EngineError(f"{path}: {one_line(why, 200)}") from None

@@ -13,19 +13,24 @@ import h11
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.hops import (
+    HOP_TIMEOUT,
+    NOT_HTTP_PROXY,
+    PROXY_ANSWERS_ERROR,
+    PROXY_CERTIFICATE_UNTRUSTED,
+    PROXY_FORBIDS,
+    PROXY_NO_ROUTE,
+    PROXY_PASSWORD_REFUSED,
+    PROXY_PASSWORD_REQUIRED,
+    PROXY_TLS_FAILED,
+    PROXY_TLS_TIMEOUT,
+    SOCKS_INSTEAD_OF_HTTP,
+)
 from kproxy.net.dial.bridge import bridge
 from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec, connect_to_hop
 
 # The largest response to CONNECT, in bytes; usual ones have a few hundred.
 _LIMIT = 64 * 1024
-# Statuses about the address; the message for any other status quotes it.
-_STATUS = {
-    502: ("unreachable", "the proxy cannot reach that address"),
-    503: ("unreachable", "the proxy cannot reach that address"),
-    504: ("timeout", "the proxy got no answer from that address"),
-}
-
-
 # The first byte of any answer of a SOCKS5 proxy (RFC 1928 §3); HTTP has no such byte.
 _SOCKS5 = b"\x05"
 
@@ -75,12 +80,12 @@ class HttpConnect:
                     lambda end: loop.create_connection(lambda: end, sock=sock, ssl=tls, server_hostname=host)
                 )
         except TimeoutError:
-            error = f"no TLS handshake with the proxy within {deadline.seconds:g} s; it may be an http:// proxy"
+            error = PROXY_TLS_TIMEOUT(seconds=deadline.seconds)
         except ssl.SSLCertVerificationError as problem:
             trust = "SSL_CERT_FILE can name another CA file"
-            error = f"the proxy's certificate is not trusted: {problem.verify_message}; {trust}"
+            error = PROXY_CERTIFICATE_UNTRUSTED(error=problem.verify_message, trust=trust)
         except OSError as problem:
-            error = f"TLS with the proxy failed ({problem.strerror or problem}); it may be an http:// proxy"
+            error = PROXY_TLS_FAILED(error=problem.strerror or problem)
         sock.close()
         raise ViaError("proxy", f"{self._name}: {error}")
 
@@ -90,17 +95,14 @@ class HttpConnect:
         try:
             yield
         except TimeoutError:
-            text = f"no answer within {deadline.seconds:g} s through {self._name}"
-            raise UpstreamError("timeout", f"{address}: {text}") from None
+            timeout = HOP_TIMEOUT.with_reason(address=address, seconds=deadline.seconds, name=self._name)
+            raise UpstreamError(*timeout) from None
         except OSError as error:
             raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None
         except _SocksError:
-            text = "the server at this address is a SOCKS5 proxy: use --via socks5://HOST:PORT"
-            raise ViaError("proxy", f"{self._name}: {text}") from None
+            raise ViaError(*SOCKS_INSTEAD_OF_HTTP.with_reason(name=self._name)) from None
         except h11.RemoteProtocolError as error:
-            raise ViaError(
-                "proxy", f"{self._name}: the server at this address is not an HTTP proxy ({error})"
-            ) from None
+            raise ViaError(*NOT_HTTP_PROXY.with_reason(name=self._name, error=error)) from None
         except (h11.LocalProtocolError, UnicodeError):
             raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
 
@@ -128,16 +130,15 @@ class HttpConnect:
     def _explain(self, address: Address, status: int, phrase: str) -> UpstreamError:
         answer = f"{status} {phrase}".strip()
         if status in (401, 407):  # some proxies send 401
-            text = (
-                "the proxy refuses this user and password"
-                if self._headers
-                else "the proxy requires a user and password"
-            )
-            return ViaError("proxy-auth", f"{self._name}: {text} ({answer}): --via http://USER:PASSWORD@HOST:PORT")
+            message = PROXY_PASSWORD_REFUSED if self._headers else PROXY_PASSWORD_REQUIRED
+            return ViaError(*message.with_reason(name=self._name, answer=f" ({answer})", scheme="http"))
         if status in (403, 405):
-            return UpstreamError("proxy", f"{address}: {self._name} does not allow connections there ({answer})")
-        reason, text = _STATUS.get(status, ("proxy", "the proxy could not connect"))
-        return UpstreamError(reason, f"{address}: {text} ({self._name} answers {answer})")
+            return UpstreamError(*PROXY_FORBIDS.with_reason(address=address, name=self._name, answer=f" ({answer})"))
+        if status == 504:
+            text = f"the proxy got no answer from that address ({self._name} answers {answer})"
+            return UpstreamError("timeout", f"{address}: {text}")
+        message = PROXY_NO_ROUTE if status in (502, 503) else PROXY_ANSWERS_ERROR
+        return UpstreamError(*message.with_reason(address=address, name=self._name, answer=answer))
 
     async def close(self) -> None:
         """Do nothing: nothing is kept open."""

@@ -18,6 +18,7 @@ import h11
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, WebSocketException
 
 from kproxy.base.errors import ViaError
+from kproxy.base.messages.hops import KUBERNETES_LOGIN_REFUSED
 from kproxy.base.printable import one_line
 from kproxy.net.dial.connector import Connector, Deadline, connect_to_hop
 from kproxy.net.dial.httpconnect import HttpConnect
@@ -70,8 +71,9 @@ class KubeApi:
                     raise
                 refused = error
             self._logins.discard(login)
-        text = f"the API server does not accept the login of context '{login.server.context}' ({refused})"
-        raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'")
+        raise ViaError(
+            *KUBERNETES_LOGIN_REFUSED.with_reason(name=self._name, context=login.server.context, error=refused)
+        )
 
     async def _socket(self, login: KubeLogin, deadline: Deadline) -> socket.socket:
         previous = self._previous if login.server.proxy is None else self._proxy_connector(login.server.proxy)

@@ -20,6 +20,7 @@ import yaml
 
 from kproxy.base import regularfile
 from kproxy.base.address import Address
+from kproxy.base.messages.hops import KUBECONFIG_ENTRY_MISSING
 from kproxy.base.printable import one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -189,7 +190,7 @@ def _find_entry(
         if entry["name"] == name:
             return file.parent, dict(entry[kind])
     names = ", ".join(sorted(_printable_name(str(entry["name"])) for _, entry in entries)[:20])
-    raise BadKubeconfig(f"the kubeconfig has no {kind} '{_printable_name(name)}' (it has: {names or 'none'})")
+    raise BadKubeconfig(KUBECONFIG_ENTRY_MISSING(kind=kind, name=_printable_name(name), names=names or "none"))
 
 
 def _read_yaml(file: Path) -> dict[str, Any]:

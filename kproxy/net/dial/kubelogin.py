@@ -18,6 +18,7 @@ from time import time
 from typing import Any
 
 from kproxy.base.errors import ViaError
+from kproxy.base.messages.hops import KUBERNETES_NOT_LOGGED_IN
 from kproxy.base.printable import one_line
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server, tls_context
@@ -104,8 +105,11 @@ class KubeLogins:
                 status = await _ask_plugin(server, server.plugin)
             except (OSError, ValueError, TimeoutError) as error:
                 command = one_line(str(server.plugin.get("command")), 100)
-                text = f"not logged in: the program '{command}' of context '{server.context}' {_explain(error)}"
-                raise ViaError("kubernetes-auth", f"{self._name}: {text}") from None
+                raise ViaError(
+                    *KUBERNETES_NOT_LOGGED_IN.with_reason(
+                        name=self._name, command=command, context=server.context, error=_explain(error)
+                    )
+                ) from None
             lifetime = _lifetime(status.get("expirationTimestamp"))
             for what, key in (("certificate", "clientCertificateData"), ("key", "clientKeyData")):
                 if status.get(key):

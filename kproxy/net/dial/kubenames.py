@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kproxy.base.messages.hops import NO_READY_POD
+
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
@@ -80,8 +82,7 @@ def choose_pod_port(meaning: NameMeaning, port: int, service: Any, slices: Any) 
     name = (_get(matching_ports[0], "name") or "") if matching_ports else None
     pod_ports = list(_ready_pod_ports(meaning.namespace, port, name, slices))
     if not pod_ports:
-        text = f"{shown} has no ready pod: kubectl -n {meaning.namespace} get endpointslices,pods"
-        raise TargetNotFound("unreachable", text)
+        raise TargetNotFound(*NO_READY_POD.with_reason(service=shown, namespace=meaning.namespace))
     return random.choice(pod_ports)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.hops import KUBERNETES_FORBIDDEN
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.net.dial import kubenames
@@ -190,8 +191,9 @@ class Kubernetes:
     ) -> UpstreamError:
         if error.status == 403:
             role = f"kubectl -n {namespace} create role kproxy --verb={verbs} --resource={resource}"
-            text = f"forbidden: {error}; this role would allow it, with a rolebinding: {role}"
-            return UpstreamError("kubernetes-forbidden", f"{address}: {text} (through {self._name})")
+            return UpstreamError(
+                *KUBERNETES_FORBIDDEN.with_reason(address=address, error=error, role=role, name=self._name)
+            )
         if error.status in (400, 409):  # "pod kafka-0 does not have a host assigned"
             return UpstreamError("unreachable", f"{address}: the pod is not ready: {error} (through {self._name})")
         if error.status == 404:

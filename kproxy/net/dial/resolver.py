@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from kproxy.base.address import Address
 from kproxy.base.errors import NoSuchName, UpstreamError
+from kproxy.base.messages.reachability import INVALID_PORT, NAME_NOT_RESOLVED
 
 AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""
@@ -67,13 +68,13 @@ class Resolver:
         infos = await self._ask(address.host)
         if not infos:
             kind = UpstreamError if infos is None else NoSuchName
-            raise kind("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
+            raise kind("resolve", NAME_NOT_RESOLVED(address=address, host=address.host))
         return _with_port(infos, address.port)
 
     def parse_ip(self, address: Address) -> Sequence[AddrInfo]:
         """Return the address if the host is an IP address, nothing if it is a name. Raises UpstreamError."""
         if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
-            raise UpstreamError("other", f"{address}: {address.port} is not a port")
+            raise UpstreamError(*INVALID_PORT.with_reason(address=address, port=address.port))
         if "%" in address.host:  # the number of an interface may change
             return _with_port(_look_up(address.host, socket.AI_NUMERICHOST) or (), address.port)
         return _numeric(address)

@@ -10,13 +10,24 @@ from python_socks.async_.asyncio import Proxy
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.hops import (
+    HOP_TIMEOUT,
+    HTTP_INSTEAD_OF_SOCKS,
+    NOT_SOCKS,
+    PROXY_CONNECT_FAILED,
+    PROXY_FORBIDS,
+    PROXY_NO_ROUTE_OR_NAME,
+    PROXY_PASSWORD_REFUSED,
+    PROXY_PASSWORD_REQUIRED,
+    SOCKS_GREETING_TIMEOUT,
+)
+from kproxy.base.messages.reachability import CONNECTION_REFUSED
 from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec, connect_to_hop
 
 # RFC 1928 §6: replies about the address; all others are about the proxy itself.
 _REPLIES = {
     3: ("unreachable", "the proxy has no route to that network"),
-    4: ("unreachable", "the proxy cannot reach that host, or cannot resolve its name"),
-    5: ("refused", "connection refused: nothing listens on that port"),
+    5: CONNECTION_REFUSED.with_reason(),
     6: ("timeout", "the proxy got no answer from that address"),
 }
 
@@ -56,17 +67,12 @@ class Socks5:
             return connection.to_plain_socket()
         except TimeoutError:
             if not connection.first_bytes:
-                text = (
-                    f"no answer to the SOCKS5 greeting within {deadline.seconds:g} s; if the server is an HTTP"
-                    " proxy, use --via http://HOST:PORT"
-                )
-                raise ViaError("proxy", f"{self._name}: {text}") from None
-            text = f"no answer within {deadline.seconds:g} s through {self._name}"
-            raise UpstreamError("timeout", f"{address}: {text}") from None
+                raise ViaError(*SOCKS_GREETING_TIMEOUT.with_reason(name=self._name, seconds=deadline.seconds)) from None
+            timeout = HOP_TIMEOUT.with_reason(address=address, seconds=deadline.seconds, name=self._name)
+            raise UpstreamError(*timeout) from None
         except ProxyError as error:
             if connection.first_bytes.startswith(b"H"):  # HTTP/1.1 400 Bad Request
-                text = "the server at this address is an HTTP proxy or a web server: use --via http://HOST:PORT"
-                raise ViaError("proxy", f"{self._name}: {text}") from None
+                raise ViaError(*HTTP_INSTEAD_OF_SOCKS.with_reason(name=self._name)) from None
             raise self._explain(address, error) from None
         except UnicodeError:
             raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
@@ -79,17 +85,15 @@ class Socks5:
             reason, text = _REPLIES[code]
             return UpstreamError(reason, f"{address}: {text} (through {self._name})")
         if code == 2:
-            return UpstreamError("proxy", f"{address}: {self._name} does not allow connections there")
+            return UpstreamError(*PROXY_FORBIDS.with_reason(address=address, name=self._name, answer=""))
+        if code == 4:
+            return UpstreamError(*PROXY_NO_ROUTE_OR_NAME.with_reason(address=address, name=self._name))
         if code is not None:
-            return UpstreamError("proxy", f"{address}: {self._name} could not connect: {error}")
+            return UpstreamError(*PROXY_CONNECT_FAILED.with_reason(address=address, name=self._name, error=error))
         if "uthentication" in str(error):
-            text = (
-                "the proxy refuses this user and password"
-                if self._hop.user
-                else "the proxy requires a user and password"
-            )
-            return ViaError("proxy-auth", f"{self._name}: {text}: --via socks5://USER:PASSWORD@HOST:PORT")
-        return ViaError("proxy", f"{self._name}: the server at this address is not a SOCKS5 proxy ({error})")
+            message = PROXY_PASSWORD_REFUSED if self._hop.user else PROXY_PASSWORD_REQUIRED
+            return ViaError(*message.with_reason(name=self._name, answer="", scheme="socks5"))
+        return ViaError(*NOT_SOCKS.with_reason(name=self._name, error=error))
 
     async def close(self) -> None:
         """Do nothing: nothing is kept open."""

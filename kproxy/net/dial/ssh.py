@@ -15,6 +15,22 @@ import asyncssh
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.hops import (
+    HOP_TIMEOUT,
+    HOST_KEY_CHANGED,
+    HOST_KEY_REVOKED,
+    HOST_KEY_UNKNOWN,
+    NOT_SSH,
+    PROXY_COMMAND_BEHIND_HOP,
+    PROXY_JUMP_LOOP,
+    SSH_CONFIG_MISTAKE,
+    SSH_CONNECT_FAILED,
+    SSH_CONNECTION_LOST,
+    SSH_FAILED,
+    SSH_FORWARDING_FORBIDDEN,
+    SSH_KEYS_REFUSED,
+    SSH_LOGIN_TIMEOUT,
+)
 from kproxy.base.repeats import about
 from kproxy.net.dial.bridge import BridgeEnd, bridge
 from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec, connect_to_hop
@@ -66,7 +82,8 @@ class Ssh:
             if not opening.done():
                 opening.add_done_callback(_close_late)
         if not opening.done():
-            raise UpstreamError("timeout", f"{address}: no answer within {deadline.seconds:g} s through {self._name}")
+            timeout = HOP_TIMEOUT.with_reason(address=address, seconds=deadline.seconds, name=self._name)
+            raise UpstreamError(*timeout)
         opened = opening.result()
         if isinstance(opened, UpstreamError):
             raise opened
@@ -89,8 +106,7 @@ class Ssh:
             if (login := self._login) is not None:
                 await asyncio.wait([login], timeout=deadline.remaining)
                 if not login.done():
-                    text = f"no login within {deadline.seconds:g} s, still trying (host down, firewall, slow server?)"
-                    raise ViaError("ssh", f"{self._name}: {text}")
+                    raise ViaError(*SSH_LOGIN_TIMEOUT.with_reason(name=self._name, seconds=deadline.seconds))
             if self._connection is None:
                 raise ViaError(self._failure.reason, str(self._failure))
         return self._connection
@@ -128,15 +144,14 @@ class Ssh:
         if server.proxy_command is None:
             for jump in parse_proxy_jump(server.proxy_jump):
                 if self._depth >= _MAX_JUMPS:
-                    raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config is a loop")
+                    raise ViaError(*PROXY_JUMP_LOOP.with_reason(name=self._name))
                 name = f"{self._name.partition(', ')[0]}, ProxyJump {jump}"
                 previous = Ssh(jump, previous, self._tasks, name, self._depth + 1)
                 self._jumps.append(previous)
             deadline = Deadline.after(_LOGIN_SECONDS)
             sock = await connect_to_hop(self._name, "ssh", previous, Address(server.host, server.port), deadline)
         elif not isinstance(previous, DirectConnector):
-            text = "ProxyCommand in ~/.ssh/config cannot go through another --via"
-            raise ViaError("ssh", f"{self._name}: {text}; put this one first, or use ProxyJump")
+            raise ViaError(*PROXY_COMMAND_BEHIND_HOP.with_reason(name=self._name))
         try:
             connection, _ = await asyncssh.create_connection(
                 lambda: client,
@@ -160,9 +175,8 @@ class Ssh:
         await connection.wait_closed()
         if self._connection is connection:
             self._connection = None
-            text = " ".join(str(client.lost or "the server closed it").split())
-            lost = "%s: the connection was lost (%s); the next client opens another"
-            log.warning(lost, self._name, text, extra=about(self._name))
+            reason = " ".join(str(client.lost or "the server closed it").split())
+            log.warning(SSH_CONNECTION_LOST(name=self._name, reason=reason), extra=about(self._name))
         await self._close_jumps()
 
     async def _close_jumps(self) -> None:
@@ -227,36 +241,27 @@ def explain_login_failure(name: str, server: SshServer | None, error: Exception,
     """
     message = " ".join(str(error).split())
     if server is None:
-        return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {message}")
+        return ViaError(*SSH_CONFIG_MISTAKE.with_reason(name=name, message=message))
     if isinstance(error, TimeoutError):
         return ViaError("ssh", f"{name}: the SSH server did not finish the login")
     if isinstance(error, asyncssh.PermissionDenied):
-        text = f"the server refuses {server.user}: it accepts no key of the agent or of ~/.ssh"
-        return ViaError("ssh-auth", f"{name}: {text}; a key with a passphrase must be in the agent (ssh-add)")
+        return ViaError(*SSH_KEYS_REFUSED.with_reason(name=name, user=server.user))
     no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in message
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or no_key_in_common:
         return _explain_host_key(name, server, host_key, message)
     if isinstance(
         error, ConnectionError | asyncssh.ConnectionLost | asyncssh.ProtocolError | asyncssh.ProtocolNotSupported
     ):
-        return ViaError("ssh", f"{name}: the server at this address is not an SSH server, or it hung up ({message})")
-    return ViaError("ssh", f"{name}: SSH failed: {message}")
+        return ViaError(*NOT_SSH.with_reason(name=name, message=message))
+    return ViaError(*SSH_FAILED.with_reason(name=name, message=message))
 
 
-def _explain_host_key(name: str, server: SshServer, host_key: str | None, message: str) -> ViaError:
+def _explain_host_key(name: str, server: SshServer, host_key: str | None, error: str) -> ViaError:
     key = f" ({host_key})" if host_key else ""
-    if "revoked" in message:
-        return ViaError("ssh-host-key", f"{name}: the host key of {server.known_as} is revoked in known_hosts")
-    if not server.is_known:
-        text = f"the host key of {server.known_as}{key} is unknown"
-        return ViaError(
-            "ssh-host-key", f"{name}: {text}: connect once with ssh and compare the key, or add it to known_hosts"
-        )
-    text = f"the host key of {server.known_as}{key} is not the one in known_hosts"
-    return ViaError(
-        "ssh-host-key",
-        f"{name}: {text}: the connection may be intercepted; if the server has a new key: ssh-keygen -R",
-    )
+    if "revoked" in error:
+        return ViaError(*HOST_KEY_REVOKED.with_reason(name=name, host=server.known_as))
+    message = HOST_KEY_CHANGED if server.is_known else HOST_KEY_UNKNOWN
+    return ViaError(*message.with_reason(name=name, host=server.known_as, key=key))
 
 
 def explain_channel_failure(name: str, address: Address, error: Exception) -> UpstreamError:
@@ -265,7 +270,6 @@ def explain_channel_failure(name: str, address: Address, error: Exception) -> Up
     if not isinstance(error, asyncssh.ChannelOpenError):
         return ViaError("ssh", f"{name}: {message}")
     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-        text = f"{name} forbids forwarding to that address (AllowTcpForwarding, PermitOpen or permitopen on the server)"
-        return UpstreamError("ssh-forbidden", f"{address}: {text}")
+        return UpstreamError(*SSH_FORWARDING_FORBIDDEN.with_reason(address=address, name=name))
     reason = next((reason for words, reason in _WORDS if words in message.lower()), "other")
-    return UpstreamError(reason, f"{address}: {name} cannot connect to it: {message}")
+    return UpstreamError(reason, SSH_CONNECT_FAILED(address=address, name=name, message=message))

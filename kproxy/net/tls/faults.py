@@ -4,6 +4,25 @@ from __future__ import annotations
 
 import ssl
 
+from kproxy.base.messages.reachability import (
+    CERTIFICATE_EXPIRED,
+    CERTIFICATE_NOT_YET_VALID,
+    CERTIFICATE_UNTRUSTED,
+    CLIENT_CERTIFICATE_REFUSED,
+    CLIENT_CERTIFICATE_REQUIRED,
+    HANDSHAKE_CLOSED,
+    HANDSHAKE_REFUSED,
+    SERVER_NAME_UNKNOWN,
+    SERVER_SPEAKS_NO_TLS,
+    TLS_VERSION_UNSUPPORTED,
+)
+from kproxy.base.messages.sessions import (
+    CLIENT_CERTIFICATE_INVALID,
+    CLIENT_CERTIFICATE_MISSING,
+    CLIENT_CLOSED_HANDSHAKE,
+    CLIENT_DISTRUSTS,
+)
+
 # X509_V_ERR_* of OpenSSL's x509_vfy.h.
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _UNTRUSTED = (2, 18, 19, 20, 21)  # no issuer, or a self-signed certificate that is not in the trust store
@@ -38,40 +57,33 @@ def is_wrong_name(error: OSError) -> bool:
 def explain_broker_error(error: OSError) -> tuple[str, str]:
     """Return the reason and the text for a failure of TLS to a broker."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return "tls-closed", (
-            "TLS: the connection was closed during the handshake: its listener may be PLAINTEXT or SASL_PLAINTEXT"
-            " (leave out --tls), or it requires a client certificate (--tls-cert)"
-        )
+        return HANDSHAKE_CLOSED.with_reason()
     if isinstance(error, ssl.SSLCertVerificationError):
         return _verification(error)
     reason = error.reason or ""
     if reason in _CERTIFICATE_MISSING:
-        return "tls-client-certificate", "TLS: the broker requires a client certificate: give one with --tls-cert"
+        return CLIENT_CERTIFICATE_REQUIRED.with_reason()
     if reason in _CERTIFICATE_REFUSED:
-        text = f"TLS: the broker says that kproxy showed {_CERTIFICATE_REFUSED[reason]}: check --tls-cert"
-        return "tls-client-certificate", text
+        return CLIENT_CERTIFICATE_REFUSED.with_reason(shown=_CERTIFICATE_REFUSED[reason])
     if reason in _VERSION:
-        return "tls-version", "TLS: the broker supports neither TLS 1.2 nor TLS 1.3: check ssl.enabled.protocols"
+        return TLS_VERSION_UNSUPPORTED.with_reason()
     if reason in _PLAINTEXT:
-        text = "TLS: the server at this address does not speak TLS: leave out --tls, or use the port of an SSL listener"
-        return "tls-plaintext", text
+        return SERVER_SPEAKS_NO_TLS.with_reason()
     if reason == "TLSV1_UNRECOGNIZED_NAME":
-        return "tls-name", "TLS: the server does not know the name that kproxy sent: check --tls-server-name"
+        return SERVER_NAME_UNKNOWN.with_reason()
     if reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
-        text = "TLS: the broker refused the handshake: no cipher suite in common, or it requires a client certificate"
-        return "tls", f"{text} (--tls-cert)"
+        return HANDSHAKE_REFUSED.with_reason()
     return "tls", f"TLS: {_plain(error)}"
 
 
 def _verification(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
     code = error.verify_code
     if code == _EXPIRED:
-        return "tls-expired", "TLS: the broker's certificate, or one above it, has expired: renew it"
+        return CERTIFICATE_EXPIRED.with_reason()
     if code == _NOT_YET_VALID:
-        return "tls-expired", "TLS: the broker's certificate is not valid yet: check the clocks"
+        return CERTIFICATE_NOT_YET_VALID.with_reason()
     if code in _UNTRUSTED:
-        text = "TLS: the broker's certificate is from a CA that kproxy does not trust: set the CA with --tls-ca"
-        return "tls-untrusted", text
+        return CERTIFICATE_UNTRUSTED.with_reason()
     if code in _WRONG_NAME:
         return "tls-name", "TLS: the broker's certificate has another name"
     return "tls-untrusted", f"TLS: the broker's certificate is not valid: {error.verify_message}"
@@ -80,18 +92,14 @@ def _verification(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
 def explain_client_error(error: OSError) -> tuple[str, str]:
     """Return the reason and the text for a failure of TLS with a client."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        text = "TLS: the client closed the connection during the handshake; it may not trust the certificate of"
-        return "client-tls-closed", f"{text} --client-tls-cert, or not find its own name for kproxy in it"
+        return CLIENT_CLOSED_HANDSHAKE.with_reason()
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        text = f"TLS: the client's certificate is not valid: {error.verify_message} (--client-tls-ca)"
-        return "client-tls-certificate", text
+        return CLIENT_CERTIFICATE_INVALID.with_reason(error=error.verify_message)
     if reason in _CERTIFICATE_MISSING:
-        text = "TLS: the client showed no certificate, which --client-tls-ca requires: set ssl.keystore in the client"
-        return "client-tls-certificate", text
+        return CLIENT_CERTIFICATE_MISSING.with_reason()
     if reason in _CERTIFICATE_REFUSED:
-        text = f"TLS: the client says that kproxy showed {_CERTIFICATE_REFUSED[reason]}: check --client-tls-cert and"
-        return "client-tls-refused", f"{text} the client's trust store"
+        return CLIENT_DISTRUSTS.with_reason(shown=_CERTIFICATE_REFUSED[reason])
     if reason in _VERSION:
         return "client-tls-version", "TLS: the client supports neither TLS 1.2 nor TLS 1.3"
     return "client-tls", f"TLS: {_plain(error)}"

@@ -20,6 +20,8 @@ from pathlib import Path
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.reachability import CERTIFICATE_NAME, HANDSHAKE_TIMEOUT
+from kproxy.base.messages.sessions import CLIENT_HANDSHAKE_TIMEOUT
 from kproxy.net.dial.connector import Deadline, DialStepKind
 from kproxy.net.dial.stream import retry_when_ready
 from kproxy.net.tls import faults
@@ -171,7 +173,7 @@ class BrokerTls(_Tls):
             async with deadline.timeout():
                 return await _handshake(sock, self.current(), expected)
         except TimeoutError:
-            reason, text = "timeout", f"TLS: no answer to the handshake within {deadline.seconds:g} s"
+            reason, text = HANDSHAKE_TIMEOUT.with_reason(seconds=deadline.seconds)
         except OSError as error:
             reason, text = faults.explain_broker_error(error)
             if faults.is_wrong_name(error):
@@ -197,10 +199,7 @@ class BrokerTls(_Tls):
 
 
 def _wrong_name(expected: str, names: list[str]) -> str:
-    return (
-        f"TLS: the broker's certificate is for {abbreviate(names) or 'another name'}, not for {expected}:"
-        " set the right name with --tls-server-name"
-    )
+    return CERTIFICATE_NAME(shown=abbreviate(names) or "another name", expected=expected)
 
 
 class AdminTls(_Tls):
@@ -238,8 +237,7 @@ class ClientTls(_Tls):
             async with asyncio.timeout(_CLIENT_TIMEOUT):
                 return await _handshake(sock, self.current(), None)
         except TimeoutError:
-            text = f"TLS: the client did not finish the handshake within {_CLIENT_TIMEOUT:g} s"
-            raise WireError("client-tls-timeout", text) from None
+            raise WireError(*CLIENT_HANDSHAKE_TIMEOUT.with_reason(seconds=_CLIENT_TIMEOUT)) from None
         except OSError as error:
             raise WireError(*faults.explain_client_error(error)) from None
 

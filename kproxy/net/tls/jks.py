@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from struct import Struct, error, unpack_from
 
+from kproxy.base.messages.files import PASSWORD_WRONG
+
 MAGIC = b"\xfe\xed\xfe\xed"
 _HEAD = Struct(">4sii")  # magic, version, number of entries
 _KEY, _CERTIFICATE = 1, 2
@@ -42,7 +44,7 @@ def read_key_store(data: bytes, password: str | None) -> KeyStore:
     if password is not None:
         digest = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + data[:-_DIGEST]).digest()
         if not compare_digest(digest, data[-_DIGEST:]):
-            raise WrongPassword("the password is wrong, or the file is damaged")
+            raise WrongPassword(PASSWORD_WRONG())
     try:
         return _entries(data)
     except (error, IndexError, UnicodeDecodeError):

@@ -17,6 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.base import regularfile
+from kproxy.base.messages.files import (
+    FILE_PASSWORD_MISSING,
+    JCEKS_STORE,
+    KEY_ENCRYPTED,
+    KEY_OF_OTHER_CERTIFICATE,
+    NO_CERTIFICATE,
+    PASSWORD_MISSING,
+    PASSWORD_WRONG,
+)
 from kproxy.net.tls import jks
 from kproxy.net.tls.jks import WrongPassword
 
@@ -49,7 +58,7 @@ def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> Non
             _refuse_jceks(data)
             context.load_verify_locations(cadata=data)
     except ssl.SSLError:
-        raise ValueError("has no certificate; allowed: PEM, DER, PKCS #12, JKS") from None
+        raise ValueError(NO_CERTIFICATE()) from None
 
 
 def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:
@@ -105,11 +114,9 @@ def _load_chain(
         context.load_cert_chain(certificate, key, password or "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise ValueError(f"the key of {shown} does not belong to the certificate") from None
+            raise ValueError(KEY_OF_OTHER_CERTIFICATE(file=shown)) from None
         if is_encrypted:
-            raise WrongPassword(
-                f"{shown} is encrypted, and its password is {'wrong' if password else 'not given'}"
-            ) from None
+            raise WrongPassword(KEY_ENCRYPTED(file=shown, password="wrong" if password else "not given")) from None
         if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
             raise ValueError("its key or signature is too weak for this system's OpenSSL") from None
         raise ValueError("has no certificate, or a damaged one; allowed: PEM, PKCS #12, JKS") from None
@@ -136,7 +143,7 @@ def _is_pkcs12(data: bytes) -> bool:
 
 def _refuse_jceks(data: bytes) -> None:
     if data.startswith(_JCEKS):
-        raise ValueError(f"is a JCEKS file: {_CONVERT}")
+        raise ValueError(JCEKS_STORE(advice=_CONVERT))
 
 
 def _trust(context: ssl.SSLContext, certificates: list[bytes]) -> None:
@@ -155,8 +162,8 @@ def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | N
     except UnsupportedAlgorithm as error:
         raise ValueError(f"is encrypted in a way that is not supported ({error}): {_CONVERT}") from None
     except ValueError:
-        wrong = "the password is not given" if password is None else "the password is wrong"
-        raise WrongPassword(f"{wrong}, or the file is damaged") from None
+        message = FILE_PASSWORD_MISSING if password is None else PASSWORD_WRONG
+        raise WrongPassword(message()) from None
     ordered = [own] if own is not None else []
     while ordered and (above := next((c for c in others if c.subject == ordered[-1].issuer), None)) is not None:
         ordered.append(above)
@@ -168,7 +175,7 @@ def _load_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     if password is None:
-        raise WrongPassword("the password is not given")
+        raise WrongPassword(PASSWORD_MISSING())
     store = jks.read_key_store(data, password)
     if len(store.keys) > 1:
         raise ValueError(f"has {len(store.keys)} keys, and kproxy cannot know which to use: export one of them")

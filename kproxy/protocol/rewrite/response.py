@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.base.messages.sessions import RESPONSE_TOO_LARGE, RESPONSE_TOO_SHORT
 from kproxy.protocol.rewrite import apiversions, splice
 from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending, Localise
 from kproxy.protocol.rewrite.prefixcache import PREFIXES, ResponsePrefix
@@ -72,7 +73,7 @@ class Response(ABC):
     def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
         self._held += chunk
         if len(self._held) > limit:
-            raise WireError("response-too-large", f"{what} takes more than {limit >> 10} KiB")
+            raise WireError(*RESPONSE_TOO_LARGE.with_reason(part=what, kib=limit >> 10))
 
 
 class ApiVersionsResponse(Response):
@@ -116,7 +117,7 @@ class _WalkedResponse(Response):
 
     def _check_complete(self) -> None:
         if not self._walk.done:
-            raise malformed(f"a {self._plan.api} response of {self._size} bytes ends before its last field")
+            raise malformed(RESPONSE_TOO_SHORT(api=self._plan.api, size=self._size))
 
 
 class HeldResponse(_WalkedResponse):

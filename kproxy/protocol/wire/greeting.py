@@ -11,6 +11,23 @@ from enum import Enum
 from struct import Struct
 
 from kproxy.base.errors import WireError
+from kproxy.base.messages.logins import HOST_BOUND_LOGIN
+from kproxy.base.messages.sessions import (
+    CLIENT_LOGS_IN,
+    CLIENT_SPEAKS_HTTP,
+    CLIENT_SPEAKS_PLAINTEXT,
+    CLIENT_SPEAKS_PROXY_PROTOCOL,
+    CLIENT_SPEAKS_SOCKS,
+    CLIENT_SPEAKS_SSH,
+    CLIENT_SPEAKS_TLS,
+    CLIENT_SPEAKS_TLS_ALERT,
+    UPSTREAM_SPEAKS_HTTP,
+    UPSTREAM_SPEAKS_PROXY_PROTOCOL,
+    UPSTREAM_SPEAKS_SOCKS,
+    UPSTREAM_SPEAKS_SSH,
+    UPSTREAM_SPEAKS_TLS,
+    UPSTREAM_SPEAKS_TLS_ALERT,
+)
 from kproxy.protocol.wire.api import APIS
 
 # The bytes that are enough to tell all of them apart.
@@ -83,65 +100,44 @@ def _is_socks_refusal(first: bytes) -> bool:
 
 # Messages: which side speaks which protocol, and which setting to change
 
-_CLIENT_SPOKE = {
-    Greeting.TLS: "TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
-    " (or SASL_PLAINTEXT) in the client, or give kproxy a certificate with --client-tls-cert",
-    Greeting.TLS_ALERT: "a TLS alert; kproxy expects plaintext there: set security.protocol to PLAINTEXT in the client",
-    Greeting.HTTP: "HTTP; this is a Kafka port: give it to a Kafka client as bootstrap.servers"
-    " (metrics and status are on the --admin port)",
-    Greeting.SSH: "SSH; this is a Kafka port: give it to a Kafka client as bootstrap.servers",
-    Greeting.SOCKS: "SOCKS; this is a Kafka port, not a SOCKS proxy: set it as bootstrap.servers"
-    " and remove the proxy setting (socksProxyHost) from the client",
-    Greeting.PROXY: "the PROXY protocol; turn it off in the load balancer in front of kproxy (send-proxy)",
+_CLIENT_SPEAKS = {
+    Greeting.TLS: CLIENT_SPEAKS_TLS,
+    Greeting.TLS_ALERT: CLIENT_SPEAKS_TLS_ALERT,
+    Greeting.HTTP: CLIENT_SPEAKS_HTTP,
+    Greeting.SSH: CLIENT_SPEAKS_SSH,
+    Greeting.SOCKS: CLIENT_SPEAKS_SOCKS,
+    Greeting.PROXY: CLIENT_SPEAKS_PROXY_PROTOCOL,
 }
-
-_UPSTREAM_SPOKE = {
-    Greeting.TLS: "TLS without being asked; the server is not a Kafka broker:"
-    " check the address and port of --bootstrap-servers",
-    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL: use --tls",
-    Greeting.HTTP: "HTTP: the server is a web server or an HTTP proxy, not a Kafka broker:"
-    " check the address and port of --bootstrap-servers",
-    Greeting.SSH: "SSH: the server is an SSH server, not a Kafka broker:"
-    " check the address and port of --bootstrap-servers",
-    Greeting.SOCKS: "SOCKS: the server is a SOCKS proxy, not a Kafka broker: check the address of --bootstrap-servers",
-    Greeting.PROXY: "the PROXY protocol, which no broker speaks: check the address of --bootstrap-servers",
+_UPSTREAM_SPEAKS = {
+    Greeting.TLS: UPSTREAM_SPEAKS_TLS,
+    Greeting.TLS_ALERT: UPSTREAM_SPEAKS_TLS_ALERT,
+    Greeting.HTTP: UPSTREAM_SPEAKS_HTTP,
+    Greeting.SSH: UPSTREAM_SPEAKS_SSH,
+    Greeting.SOCKS: UPSTREAM_SPEAKS_SOCKS,
+    Greeting.PROXY: UPSTREAM_SPEAKS_PROXY_PROTOCOL,
 }
 
 
 def wrong_client(greeting: Greeting) -> WireError:
     """Return the error for a client that does not speak Kafka."""
-    return WireError(f"client-speaks-{greeting.value}", f"the client spoke {_CLIENT_SPOKE[greeting]}")
+    return WireError(*_CLIENT_SPEAKS[greeting].with_reason())
 
 
 def plaintext_client() -> WireError:
     """Return the error for a client without TLS where kproxy has a certificate for its clients."""
-    return WireError(
-        "client-speaks-plaintext",
-        "the client spoke plaintext; kproxy expects TLS there (--client-tls-cert): set security.protocol to SSL"
-        " (or SASL_SSL) in the client",
-    )
+    return WireError(*CLIENT_SPEAKS_PLAINTEXT.with_reason())
 
 
 def wrong_upstream(greeting: Greeting) -> WireError:
     """Return the error for an upstream address that does not speak Kafka."""
-    return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")
+    return WireError(*_UPSTREAM_SPEAKS[greeting].with_reason())
 
 
 def client_login_error() -> WireError:
     """Return the error for a client that logs in on a connection where kproxy has done so (--sasl)."""
-    return WireError(
-        "client-logs-in",
-        "the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the client"
-        " (security.protocol=PLAINTEXT)",
-    )
+    return WireError(*CLIENT_LOGS_IN.with_reason())
 
 
 def explain_host_bound_login(mechanism: str) -> str:
     """Return the message for a login by a mechanism that includes the dialled host; "" for other mechanisms."""
-    if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
-        return ""
-    return (
-        f"a client logs in with {mechanism}, which includes the host that the client connects to; a broker"
-        f" refuses a local address. Let kproxy log in instead: --sasl {mechanism}, and in the client"
-        " security.protocol=PLAINTEXT"
-    )
+    return HOST_BOUND_LOGIN(mechanism=mechanism) if mechanism in ("GSSAPI", "AWS_MSK_IAM") else ""

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from kproxy.base import regularfile
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import TOKEN_FILE_OPEN
 from kproxy.config.values import admin_token
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def _check_mode(path: Path, file: BinaryIO) -> None:
         return
     mode = stat.S_IMODE(status.st_mode)
     if mode & (_OWN if _is_own(status) else _FOREIGN):
-        raise ConfigError(f"{path} is open to other users (mode {mode:04o}): chmod 600 {path}")
+        raise ConfigError(TOKEN_FILE_OPEN(path=path, mode=mode))
 
 
 def _is_own(status: os.stat_result) -> bool:

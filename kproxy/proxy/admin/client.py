@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
+from kproxy.base.messages.start import NO_KPROXY_ANSWERS
 from kproxy.base.printable import one_line
 
 SECONDS = 5.0
@@ -127,7 +128,7 @@ class AdminClient:
                 while line := response.readline(longest):
                     yield line
         except (OSError, http.client.HTTPException) as error:
-            raise AdminError(f"no kproxy answers at {self.address} (--admin): {self._why(error)}") from None
+            raise AdminError(NO_KPROXY_ANSWERS(address=self.address, error=self._why(error))) from None
         finally:
             connection.close()
         raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
@@ -201,7 +202,7 @@ class AdminClient:
             # The socket's own limit and the deadline may end together.
             late = deadline.has_passed or isinstance(error, TimeoutError)
             why = f"no complete answer within {seconds:g} s" if late else self._why(error)
-            raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
+            raise AdminError(NO_KPROXY_ANSWERS(address=self.address, error=why)) from None
         finally:
             connection.close()
         if len(received) > MAX_REPLY:

@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 import h11
 
+from kproxy.base.messages.start import ADMIN_HANDSHAKE_FAILED, ADMIN_PEER_NOT_TLS
 from kproxy.net.tls.handshakes import AdminTls
 from kproxy.proxy.admin.handlers import AdminSources
 from kproxy.proxy.admin.requests import Reply, Request, RequestRefused, text_reply
@@ -113,7 +114,7 @@ class AdminConnection:
                 if not await secured.handshake():
                     return False
         except NotTls:
-            self._complain("does not speak TLS, which --admin-tls-cert demands")
+            self._complain(ADMIN_PEER_NOT_TLS())
             await self._send(text_reply(HTTPStatus.BAD_REQUEST, SPEAKS_TLS), with_body=True)
             await self._discard_rest()
             return False
@@ -121,7 +122,7 @@ class AdminConnection:
             self._complain(f"did not finish the TLS handshake within {HANDSHAKE_SECONDS:g} s")
             raise
         except ssl.SSLError as error:
-            self._complain(f"failed the TLS handshake: {(error.reason or 'closed early').replace('_', ' ').lower()}")
+            self._complain(ADMIN_HANDSHAKE_FAILED(error=(error.reason or "closed early").replace("_", " ").lower()))
             await self._discard_rest()
             return False
         self._reader = self._writer = secured

@@ -15,6 +15,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
+from kproxy.base.messages.start import HOST_NOT_ALLOWED
 from kproxy.proxy.admin import bearer, handlers
 from kproxy.proxy.admin.handlers import AdminSources, Handler
 from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, is_accepted, is_loopback, text_reply
@@ -133,9 +134,7 @@ def _admit(sources: AdminSources, request: Request) -> AdminRoute:
     if not (routes and all(route.any_host for route in routes.values())) and not is_accepted(
         request.host, sources.hosts
     ):
-        _refuse(
-            HTTPStatus.MISDIRECTED_REQUEST, "kproxy does not accept the Host of this request; --admin-host allows it"
-        )
+        _refuse(HTTPStatus.MISDIRECTED_REQUEST, HOST_NOT_ALLOWED())
     route = routes.get("GET" if request.method == "HEAD" else request.method)
     if request.has_body and (route is None or not route.most_body):
         _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request for this page must not have a body")

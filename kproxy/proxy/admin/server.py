@@ -13,6 +13,7 @@ from functools import partial
 from kproxy.base.address import Address
 from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import ADMIN_PORT_TAKEN
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import AdminTls
 from kproxy.proxy.admin.connection import AdminConnection
@@ -36,7 +37,7 @@ async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | Non
         if error.errno == errno.EADDRINUSE and (peer := find_connection(address.port)) is not None:
             problem = f"{address} is the local end of a connection to {peer}"
         elif error.errno == errno.EADDRINUSE:
-            problem = f"{address} is taken by another process, perhaps another kproxy"
+            problem = ADMIN_PORT_TAKEN(address=address)
         elif error.errno is not None and error.errno > 0:  # asyncio's own text repeats the address
             problem = f"{address} cannot be bound: {os.strerror(error.errno)}"
         else:  # the name was not found

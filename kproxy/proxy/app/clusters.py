@@ -10,6 +10,8 @@ from functools import partial
 from itertools import chain
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import CANNOT_BE_REACHED
+from kproxy.base.messages.switches import UPSTREAM_NODES_REACHED, UPSTREAM_NOT_ACTIVE
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
@@ -109,7 +111,7 @@ class Clusters:
         if config.upstream == gateway.active:
             log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
         else:
-            log.info("cluster %s: %s is not active; clients are routed to %s", config.title, servers, gateway.active)
+            log.info(UPSTREAM_NOT_ACTIVE(cluster=config.title, upstream=servers, active=gateway.active))
         if config.via:
             hops = ", then ".join(str(hop) for hop in config.via)
             log.info("cluster %s: connects through %s", config.title, hops)
@@ -278,14 +280,13 @@ def _log_standby(gateway: Gateway, upstream: Upstream) -> None:
     problems = upstream.dialer.reachability.problems
     lost = [node for node in nodes if node.key in problems]
     log.info(
-        "cluster %s: %d of %d nodes can be reached; clients are routed to %s",
-        upstream.config.title,
-        len(nodes) - len(lost),
-        len(nodes),
-        gateway.active,
+        UPSTREAM_NODES_REACHED(
+            title=upstream.config.title, reached=len(nodes) - len(lost), nodes=len(nodes), active=gateway.active
+        )
     )
     for node in lost:
-        log.warning("cluster %s: %s: cannot be reached: %s", upstream.config.title, node.key, problems[node.key])
+        problem = CANNOT_BE_REACHED(problem=problems[node.key])
+        log.warning("cluster %s: %s: %s", upstream.config.title, node.key, problem)
 
 
 async def _maintain_ports(gateway: Gateway) -> None:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kproxy.base.messages.runtime import CLOSED_BUSY, STOPPING, STOPPING_AT_ONCE
 from kproxy.config import Config
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
@@ -62,7 +63,7 @@ class Control:
     def stop(self, number: int) -> None:
         """Handle SIGTERM or SIGINT: the first begins an orderly end, the second ends the process at once."""
         if self._signalled or (self.stopping.is_set() and not self._stop_reason):
-            log.warning("stopping at once")
+            log.warning(STOPPING_AT_ONCE())
             # Not sys.exit: nothing may hold this up.
             logging.shutdown()
             os._exit(128 + number)
@@ -75,12 +76,10 @@ class Control:
             gateway.stop_accepting()
         if self._stop_reason:
             in_flight = sum(count for _, _, count in sessions.in_flight())
-            log.info("%s: stopping; %s in flight", self._stop_reason, _count(in_flight, "request"))
+            log.info(STOPPING(reason=self._stop_reason, in_flight=_count(in_flight, "request")))
         busy = await sessions.drain(self.config.drain_timeout)
         if busy:
-            log.warning(
-                "closed %s still busy after %g s (--drain-timeout)", _count(busy, "session"), self.config.drain_timeout
-            )
+            log.warning(CLOSED_BUSY(sessions=_count(busy, "session"), seconds=self.config.drain_timeout))
         for gateway in gateways:
             await gateway.close()
 

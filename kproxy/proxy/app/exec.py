@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import NOT_READY_FOR_COMMAND
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
@@ -106,7 +107,7 @@ class ChildCommand:
                 self.problem = _why("the command is not run", useless, events)
                 return NOT_READY
             if loop.time() >= until:
-                self.problem = _why(f"not ready after {self._timeout:g} s, so the command is not run", reasons, events)
+                self.problem = _why(NOT_READY_FOR_COMMAND(timeout=self._timeout), reasons, events)
                 return NOT_READY
             await asyncio.sleep(_LOOK_AGAIN)
         return None

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import h11
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import EXIT_FILE_EXISTS, NO_EXIT_PROCESS
 from kproxy.base.process import start_time
 from kproxy.config.values import ExitWith
 
@@ -30,10 +31,7 @@ class ExitCondition:
         if awaited.kind == "process":
             self._birth = start_time(int(awaited.text))
             if self._birth is None:
-                raise ConfigError(
-                    f"--exit-with: there is no process {awaited.text}; allowed: one that runs "
-                    "(in a pod, shareProcessNamespace shows those of other containers), a URL or a path"
-                )
+                raise ConfigError(NO_EXIT_PROCESS(text=awaited.text))
 
     async def wait(self) -> str:
         """Wait until kproxy must end; return why, in one line."""
@@ -48,7 +46,7 @@ class ExitCondition:
 
     def _reason(self) -> str:
         if self._awaited.kind == "file":
-            return "the file exists" if os.path.exists(self._awaited.text) else ""
+            return EXIT_FILE_EXISTS() if os.path.exists(self._awaited.text) else ""
         return "" if start_time(int(self._awaited.text)) == self._birth else "the process has ended"
 
 

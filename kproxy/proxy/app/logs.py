@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO, TypeAlias
 
+from kproxy.base.messages.runtime import LINES_DROPPED
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import MAX_MESSAGE_LENGTH, RepeatFilter
 from kproxy.proxy.app.stderr import ThreadedStderr
@@ -74,8 +75,8 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
             stream.dropped_text = self._dropped_text
 
     def _dropped_text(self, lines: int) -> str:
-        text = "%d lines of the log were dropped: what reads stderr had stopped"
-        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (lines,), None)) + self.terminator
+        text = LINES_DROPPED(lines=lines)
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (), None)) + self.terminator
 
     def close(self) -> None:
         if isinstance(self.stream, ThreadedStderr):

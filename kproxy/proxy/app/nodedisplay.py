@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kproxy.base.messages.start import CANNOT_BE_REACHED, READY_WITH
 from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.app import logs
 from kproxy.proxy.cluster.reachability import Proof
@@ -37,7 +38,7 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
     total, lost = len(cluster.present), len(cluster.out_of_reach)
     if lost:
         log.warning("cluster %s: %s", cluster.name, advice(cluster))
-    state = f"ready with {total - lost} of {total} nodes (--ready-requires {requires})" if lost else "ready"
+    state = READY_WITH(reached=total - lost, nodes=total, option=requires) if lost else "ready"
     if not_ready_reasons(cluster, requires):
         log.warning(
             "cluster %s: NOT ready: %d of %d nodes can be reached (--ready-requires %s)",
@@ -55,7 +56,7 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
 
 def _reachable(node: NodeStatus) -> str:
     if node.problem is not None:
-        return f"cannot be reached: {node.problem}"
+        return CANNOT_BE_REACHED(problem=node.problem)
     if node.dial is None:
         return "not tried yet"
     if node.proof == Proof.UNCHECKED.value:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.runtime import CONFIGURATION_KEPT
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
@@ -141,7 +142,7 @@ class Reloader:
 
     def _refused(self, reason: str, problems: Sequence[str]) -> ReloadResult:
         for problem in problems:
-            log.error("%s: kproxy keeps the former configuration: %s", reason, problem)
+            log.error(CONFIGURATION_KEPT(cause=reason, problem=problem))
         return ReloadResult("refused", problems)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kproxy.base import regularfile
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.switches import STATE_NOT_WRITTEN, STATE_RETRIED, STATE_WRITTEN
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import Phase
@@ -149,13 +150,13 @@ class StateWriter:
             self.directory.write(self._unit, saved)
         except OSError as error:
             self._tried_commit |= saved.state.phase is Phase.COMMITTED
-            problem = f"the state cannot be written to --state-dir: {error.strerror}"
+            problem = STATE_NOT_WRITTEN(error=error.strerror)
             if problem != self.problem:
-                log.error("cluster %s: %s; kproxy tries again each second", self._unit, problem)
+                log.error(STATE_RETRIED(unit=self._unit, problem=problem))
             self.problem = problem
             return problem
         if self.problem:
-            log.warning("cluster %s: the state is written to --state-dir again", self._unit)
+            log.warning(STATE_WRITTEN(unit=self._unit))
         self.problem, self._tried_commit = "", False
         return ""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.switches import RELOAD_DURING_SWITCH, STATE_OF_EARLIER_SWITCH, SWITCH_DURING_RELOAD
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_same_cluster
@@ -102,8 +103,9 @@ class SwitchRegistry:
             )
         if serves and directory is not None and (switch.state.holds or switch.state.active != cluster.upstream):
             raise ConfigError(
-                f"--state-dir: cluster {name} was routed to upstream {switch.state.active} when it was switched"
-                f" last, and clients are routed to {cluster.upstream} now: remove {directory.file(name)}"
+                STATE_OF_EARLIER_SWITCH(
+                    name=name, active=switch.state.active, upstream=cluster.upstream, file=directory.file(name)
+                )
             )
         switch.write()  # nothing that can fail comes later
         return switch
@@ -154,7 +156,7 @@ class SwitchRegistry:
         """
         for name, switch in self._switches.items():
             if switch.state.holds:
-                raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
+                raise ConfigError(RELOAD_DURING_SWITCH(name=name, switch=switch.state.switch))
         self._check_parts(old, new)
         before = {cluster.name: cluster.upstream for cluster in old.served}
         self._configured_active = {cluster.name: cluster.upstream for cluster in new.served}
@@ -277,7 +279,7 @@ class SwitchRegistry:
             return SwitchCommandResult("nonsense", _json({"problem": str(error), "cluster": None}))
         switch = self._switches[name]
         if self._is_adopting and not switch.state.holds:
-            problem = "the configuration is being reloaded: ask again"
+            problem = SWITCH_DURING_RELOAD()
         elif isinstance(command, PartCommand):
             problem = self._make_part(switch, command) if command.clients else self._end_part(switch, command.part)
             switch = self._switches.get(unit_name(name, command.part), switch)

@@ -15,6 +15,25 @@ from time import perf_counter
 from typing import Any
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.switches import (
+    CLIENTS_FLIPPED,
+    CLIENTS_WRITE_AGAIN,
+    COMMITTED_WITHOUT_DRIVER,
+    HELD_AFTER_DEADLINE,
+    NO_STATE_DIR,
+    RETRIES_OF_PREDECESSOR,
+    RETRIES_POSSIBLE,
+    RETRY_POSSIBLE,
+    ROUTED_AS_SWITCHED,
+    SWITCH_CONTINUES,
+    SWITCH_DEFECT,
+    SWITCH_UNDER_WAY,
+    UNDONE_AT_DEADLINE,
+    UPSTREAM_NOT_CONFIGURED,
+    WRITES_COMMITTED,
+    WRITES_HELD,
+    WRITES_WAIT,
+)
 from kproxy.base.printable import one_line
 from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir, StateWriter
@@ -87,10 +106,7 @@ class UnitSwitch:
         self.parts = () if stored is None else stored.parts
         self.clients = tuple(clients) if stored is None else stored.clients
         for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
-            raise ConfigError(
-                f"--state-dir: cluster {cluster} was routed to or from upstream {name}, which the configuration does "
-                f"not have; it has {', '.join(upstreams)}"
-            )
+            raise ConfigError(UPSTREAM_NOT_CONFIGURED(cluster=cluster, name=name, upstreams=", ".join(upstreams)))
         self._fetched = None if stored is None or not stored.ended else stored.fetched
         unsure = unknown = GIVEN_UP_LATE
         if stored is not None and not among_clients:
@@ -128,10 +144,9 @@ class UnitSwitch:
         before, self.state = self.state, step.state
         self.write()  # also so that no start takes a former end for its own
         if self.state.active != self.configured:
-            text = "cluster %s: routes clients to upstream %s, as switched, and not to %s, as configured (active)"
-            log.warning(text, self.cluster, self.state.active, self.configured)
+            log.warning(ROUTED_AS_SWITCHED(cluster=self.cluster, active=self.state.active, configured=self.configured))
         if step.state.holds:
-            log.warning("cluster %s: continues switch %s: %s", self.cluster, self.state.switch, self.state.phase)
+            log.warning(SWITCH_CONTINUES(cluster=self.cluster, switch=self.state.switch, phase=self.state.phase))
         if self._fetched:
             self._effects.restore_fetched(self.cluster, self._fetched)
         self._run_effects(before, step)
@@ -172,7 +187,7 @@ class UnitSwitch:
     def part_problem(self) -> str:
         """Why no part can be made or dissolved now, or ""."""
         if self.state.holds:
-            return f"switch {self.state.switch} is under way ({self.state.phase}); finish it or undo it first"
+            return SWITCH_UNDER_WAY(switch=self.state.switch, phase=self.state.phase)
         return self._defect or self._refusal(0.0, 0.0)
 
     # What happens by itself
@@ -188,10 +203,10 @@ class UnitSwitch:
             return
         if self._writer.may_be_committed:
             # Another process would continue as committed, and might receive a release.
-            log.error("cluster %s: the deadline has passed, but %s; writes stay held", self.cluster, problem)
+            log.error(HELD_AFTER_DEADLINE(cluster=self.cluster, problem=problem))
             self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._on_deadline))
             return
-        log.error("cluster %s: the deadline has passed: the switch is undone, although %s", self.cluster, problem)
+        log.error(UNDONE_AT_DEADLINE(cluster=self.cluster, problem=problem))
         before, self.state = self.state, step.state
         self._run_effects(before, step)
 
@@ -207,11 +222,9 @@ class UnitSwitch:
 
     def _remind(self) -> None:
         log.warning(
-            "cluster %s: switch %s has committed and holds writes for %.0f s now: kproxy migrate switch --resume "
-            "continues it, --abort undoes it",
-            self.cluster,
-            self.state.switch,
-            self._now() - self.state.since,
+            COMMITTED_WITHOUT_DRIVER(
+                cluster=self.cluster, switch=self.state.switch, seconds=self._now() - self.state.since
+            )
         )
         self._timers.append(asyncio.get_running_loop().call_later(_REMIND, self._remind))
 
@@ -235,7 +248,7 @@ class UnitSwitch:
                 self._perform(effect)
         except Exception as error:
             # Half of it may be done. A new process does all of it, for the state is written.
-            self._defect = "a defect has stopped this switch here: restart kproxy: it continues from its --state-dir"
+            self._defect = SWITCH_DEFECT()
             log.critical("cluster %s: %s", self.cluster, self._defect, exc_info=error)
             return
         self._arm()
@@ -268,16 +281,20 @@ class UnitSwitch:
         match now.phase:
             case Phase.HOLDING:
                 seconds_left = (now.deadline or 0.0) - self._now()
-                log.info("%s from %s to %s: writes wait, for %.0f s at most", title, now.former, now.to, seconds_left)
+                log.info(WRITES_WAIT(switch=title, former=now.former, to=now.to, seconds=seconds_left))
             case Phase.HELD:
-                log.info("%s: held: no write is without an answer after %.1f s", title, self._now() - now.since)
+                log.info(WRITES_HELD(switch=title, seconds=self._now() - now.since))
             case Phase.FLIPPED:
-                log.info("%s: flipped: connections are cut, clients reach %s; writes still wait", title, now.active)
+                log.info(CLIENTS_FLIPPED(switch=title, active=now.active))
             case Phase.COMMITTED:
-                log.info("%s: committed: writes wait until the switch is released or aborted", title)
+                log.info(WRITES_COMMITTED(switch=title))
             case Phase.SERVING if now.last is not None:
-                text = "%s: %s (%s): clients write to %s; their writes waited %.1f s"
-                log.warning(text, title, now.last.outcome, now.last.why, now.active, now.last.held)
+                last = now.last
+                log.warning(
+                    CLIENTS_WRITE_AGAIN(
+                        switch=title, outcome=last.outcome, why=last.why, active=now.active, seconds=last.held
+                    )
+                )
 
     # What is known
 
@@ -290,20 +307,17 @@ class UnitSwitch:
         doubts = [_doubt_text(doubt) for doubt in writes.doubts]
         unsure = self._doubts_until - self._now()
         if unsure > 0:
-            doubts.append(f"clients of the kproxy before this one may repeat writes, for {unsure:.0f} s at most")
+            doubts.append(RETRIES_OF_PREDECESSOR(seconds=unsure))
         upstreams = {name: upstream.problem for name, upstream in self._effects.upstreams(self.cluster).items()}
         return SwitchConditions(upstreams, self._refusal(unsure, seconds), writes.unanswered, doubts)
 
     def _refusal(self, unsure: float, seconds: float) -> str:
         if self.directory is None:
-            return "kproxy has no --state-dir: a restart would route clients back in the middle of the switch"
+            return NO_STATE_DIR()
         if self._is_stopping():
             return "kproxy is stopping"
         if unsure > min(seconds, MAX_HOLD_SECONDS):
-            return (
-                "kproxy was started or killed, or got its upstreams, a short time ago, and clients may repeat writes"
-                f" for {unsure:.0f} s yet"
-            )
+            return RETRIES_POSSIBLE(seconds=unsure)
         return ""
 
     def as_json(self) -> dict[str, Any]:
@@ -351,7 +365,7 @@ class UnitSwitch:
 
 def _doubt_text(doubt: Doubt) -> str:
     client = one_line(doubt.client, 60) or "a client without a name"
-    return f"{client} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
+    return RETRY_POSSIBLE(client=client, address=doubt.address, seconds=doubt.left)
 
 
 def _waiting_json(waiting: WaitingConsumer) -> dict[str, Any]:

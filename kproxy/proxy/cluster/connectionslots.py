@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.base.messages.sessions import CONNECTION_LIMIT, DESCRIPTOR_LIMIT, ONE_REFUSED, ROOM_FOR_CONNECTIONS
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.proxy.cluster.topology import NodeKey
@@ -150,20 +151,16 @@ class ConnectionSlots:
     def full_reason(self) -> str:
         """Return why the next connection would be refused, "" if it would be accepted."""
         if self.sessions - len(self._waiting) >= self.config.max_connections:
-            most = self.config.max_connections
-            return f"cluster {self.config.name} has {most} connections, the limit of --max-connections"
+            return CONNECTION_LIMIT(name=self.config.name, most=self.config.max_connections)
         if self._limit.is_full and not self._limit.evictable:
-            return (
-                f"kproxy has {self._limit.in_use} connections, the limit with {self._limit.files} open files:"
-                " raise that limit (ulimit -n)"
-            )
+            return DESCRIPTOR_LIMIT(in_use=self._limit.in_use, files=self._limit.files)
         return ""
 
     def make_room(self) -> bool:
         """Check whether there is room, closing the oldest silent or waiting connection if necessary."""
         if reason := self.full_reason():
             self.count_refusal("too-many-connections")
-            log.error("%s: one was refused", reason, extra=about(self.config.name))
+            log.error(ONE_REFUSED(problem=reason), extra=about(self.config.name))
             return False
         full = len(self._connections) >= self.config.max_connections
         if full:
@@ -171,11 +168,7 @@ class ConnectionSlots:
         if self._limit.is_full:
             full = self._limit.evict_oldest()
         if full:
-            log.warning(
-                "cluster %s: the limit of connections is reached; kproxy closes silent and waiting connections to make"
-                " room",
-                self.config.name,
-            )
+            log.warning(ROOM_FOR_CONNECTIONS(name=self.config.name))
         return True
 
     def add_waiting(self, connection: ClientConnection) -> None:

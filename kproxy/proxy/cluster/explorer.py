@@ -17,6 +17,7 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
+from kproxy.base.messages.start import BOOTSTRAP_MIXED, MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -83,16 +84,12 @@ class Explorer:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._topology.nodes:
-                log.info(
-                    "cluster %s: the brokers list their nodes for authenticated clients only; kproxy learns the nodes,"
-                    " and checks which broker it has reached, when a client has logged in",
-                    self._config.title,
-                )
+                log.info(NODES_AFTER_LOGIN(cluster=self._config.title))
                 self._note(searched=True)
                 await self.nodes_known.wait()
             await self._try_nodes(list(self._topology.nodes))
             for unused in self._dialer.routes.unused_maps():
-                log.warning("--map %s matches no node of cluster %s", unused, self._config.title)
+                log.warning(MAP_UNUSED(address=unused, cluster=self._config.title))
         finally:
             self._note(bootstrap_asked=True, searched=True)
 
@@ -228,14 +225,12 @@ class Explorer:
                 clusters.setdefault(identity.cluster_id, server)
         if len(clusters) > 1:
             named = ", ".join(f"{server} (cluster id {cluster_id})" for cluster_id, server in clusters.items())
-            raise _Conflict(
-                f"the bootstrap servers belong to different clusters: {named}; list those of one cluster only"
-            )
+            raise _Conflict(BOOTSTRAP_MIXED(named=named))
         if not answers:
             if any(isinstance(outcome, LoginRequired) for outcome in outcomes.values()):
                 return
             errors = list(dict.fromkeys(str(outcome) for outcome in outcomes.values()))
-            raise UpstreamError("other", f"no bootstrap server answers: {'; '.join(errors)}")
+            raise UpstreamError(*NO_BOOTSTRAP_SERVER.with_reason(errors="; ".join(errors)))
         for cluster_id, server in clusters.items():
             if self._dialer.claim_cluster_id(cluster_id, server) != cluster_id:
                 raise _Conflict(self._dialer.reachability.other_cluster_text(server, cluster_id))

@@ -15,6 +15,16 @@ from time import monotonic
 from kproxy.base.address import Address
 from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError, WireError
+from kproxy.base.messages.message import Message
+from kproxy.base.messages.runtime import NODE_FOUND, NODE_MOVED, NODE_REMOVED, NODE_RETURNED
+from kproxy.base.messages.start import (
+    LISTEN_PORT_OF_CONNECTION,
+    PORT_NOT_SHARED,
+    PORT_TAKEN,
+    SHARED_PORT_SWITCHED,
+    WILDCARD_NOT_ADVERTISED,
+)
+from kproxy.base.messages.switches import CLUSTER_ID_AFTER_LOGIN, CLUSTER_ID_MISSING, SAME_CLUSTER, UPSTREAM_SILENT
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
@@ -39,12 +49,6 @@ log = logging.getLogger(__name__)
 
 # If more nodes come, go or move together, there is one line for all of them.
 _LINES_AT_ONCE = 20
-
-
-_WITHOUT_LOGIN = (
-    ". Its brokers send it only after a login, and clients use their own: set cluster-id for upstream {name}, or let"
-    " kproxy log in (sasl)"
-)
 
 
 class Gateway:
@@ -140,10 +144,7 @@ class Gateway:
         """Claim the present route of clients among the kproxies that share the ports; return why that fails, or ""."""
         if self.sharing.claim_route(self.active, self.parts):
             return ""
-        return (
-            f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} routes clients to another"
-            f" upstream than {self.active}: set active to that one, or use a copy of its state-dir"
-        )
+        return SHARED_PORT_SWITCHED(name=self.config.name, port=self.listen.port, active=self.active)
 
     # The active upstream
 
@@ -194,12 +195,11 @@ class Gateway:
         active = self.parts[part] if part else self.active
         new_state, active_state = self.upstreams[to].dialer.reachability, self.upstreams[active].dialer.reachability
         if not new_state.exploration.answered:
-            return f"upstream {to} does not answer: {new_state.exploration.problem}"
+            return UPSTREAM_SILENT(to=to, problem=new_state.exploration.problem)
         for name, state in ((to, new_state), (active, active_state)):
             if state.cluster_id is None:
-                text = f"upstream {name} has not sent its cluster id: kproxy cannot distinguish the two"
-                wants_login = self.upstreams[name].dialer.verifier.login is LoginMode.CLIENTS
-                return text + (_WITHOUT_LOGIN.format(name=name) if wants_login else "")
+                after_login = self.upstreams[name].dialer.verifier.login is LoginMode.CLIENTS
+                return (CLUSTER_ID_AFTER_LOGIN if after_login else CLUSTER_ID_MISSING)(name=name)
         return self.same_cluster_problem() if to != active else None
 
     def same_cluster_problem(self) -> str | None:
@@ -208,7 +208,7 @@ class Gateway:
         for name, upstream in self.upstreams.items():
             cluster_id = upstream.dialer.reachability.cluster_id
             if cluster_id is not None and name_by_id.setdefault(cluster_id, name) != name:
-                return f"upstreams {name_by_id[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
+                return SAME_CLUSTER(other=name_by_id[cluster_id], name=name, cluster_id=cluster_id)
         return None
 
     def flip(self, to: str, part: str = "") -> None:
@@ -290,12 +290,7 @@ class Gateway:
         host = "127.0.0.1" if client is None else str(client.getsockname()[0]).removeprefix("::ffff:")
         if client is not None and not self._warned_wildcard:
             self._warned_wildcard = True
-            log.warning(
-                "--listen %s means every interface and cannot be advertised: kproxy advertises to each client the"
-                " address that the client connected to (%s). If clients must use another, set --advertise HOST",
-                self.listen,
-                host,
-            )
+            log.warning(WILDCARD_NOT_ADVERTISED(listen=self.listen, host=host))
         return host
 
     @property
@@ -333,8 +328,11 @@ class Gateway:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.dialer.reachability.exploration.searched else logging.DEBUG
         host = self.local_host()
-        bound = [(node, node.advertised, self.local_address(node, host).port) for node in filter(self.is_bound, nodes)]
-        _log_nodes(level, upstream, "%s: %s is at local port %d", bound)
+        texts = {
+            node.key: NODE_FOUND(node=node.key, address=node.advertised, port=self.local_address(node, host).port)
+            for node in filter(self.is_bound, nodes)
+        }
+        _log_nodes(level, upstream, NODE_FOUND, texts)
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """Return the bound local addresses of a response's endpoints. Raises WireError and ListenersPending."""
@@ -410,34 +408,37 @@ def _not_served() -> WireError:
 
 
 def _log_changes(upstream: Upstream, change: TopologyChange) -> None:
-    moved = [(node, before, node.advertised, node.port) for node, before in change.moved]
-    _log_nodes(logging.INFO, upstream, "%s moved from %s to %s; its local port stays %d", moved)
-    for text, nodes in (("%s (%s) is no longer in the metadata", change.gone), ("%s (%s) is back", change.back)):
-        _log_nodes(logging.INFO, upstream, text, [(node, node.advertised) for node in nodes])
+    moved = {
+        node.key: NODE_MOVED(node=node.key, former=before, address=node.advertised, port=node.port)
+        for node, before in change.moved
+    }
+    _log_nodes(logging.INFO, upstream, NODE_MOVED, moved)
+    for message, nodes in ((NODE_REMOVED, change.gone), (NODE_RETURNED, change.back)):
+        texts = {node.key: message(node=node.key, address=node.advertised) for node in nodes}
+        _log_nodes(logging.INFO, upstream, message, texts)
 
 
-def _log_nodes(
-    level: int, upstream: Upstream, text: str, node_lines: Sequence[tuple[Node, *tuple[object, ...]]]
-) -> None:
+def _log_nodes(level: int, upstream: Upstream, message: Message, texts: Mapping[NodeKey, str]) -> None:
     """Log a line for each node; if there are many, one line for all of them, with the first."""
-    title, name, further = upstream.config.title, upstream.config.upstream, len(node_lines) - 1
-    text = f"{name}: {text}" if name else text
-    if len(node_lines) > _LINES_AT_ONCE:
-        (node, *arguments), text = node_lines[0], f"{text}, and so on: %d more nodes"
-        log.log(level, text, node.key, *arguments, further, extra=about(title))
-        return
-    for node, *arguments in node_lines:
+    title = upstream.config.title
+    prefix = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
+    many = len(texts) > _LINES_AT_ONCE
+    for key, text in texts.items():
+        if many:
+            further = f", and so on: {len(texts) - 1} more nodes"
+            log.log(level, "%s%s%s", prefix, text, further, extra=about(title, message.text))
+            return
         # A broker may name other nodes each time, which must not crowd other lines out of the log.
-        log.log(level, text, node.key, *arguments, extra=about(title, node.key.node_id % NODES_LOGGED_APART))
+        topic = about(title, message.text, key.node_id % NODES_LOGGED_APART)
+        log.log(level, "%s%s", prefix, text, extra=topic)
 
 
 def _bind_problem(listen: Address, error: OSError, *, shared: bool) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"--listen {listen}: {error.strerror}"
-    if (peer := find_connection(listen.port)) is not None:
-        problem = f"the port is the local end of a connection to {peer}"
-    elif shared:
-        problem = "the port is taken by a process that does not share it (--reuse-port), or of another user"
-    else:
-        problem = "the port is taken by another process"
-    return f"--listen {listen}: {problem}; choose another with --listen HOST:PORT"
+    peer = find_connection(listen.port)
+    if peer is None and shared:
+        return PORT_NOT_SHARED(listen=listen)
+    if peer is None:
+        return PORT_TAKEN(listen=listen)
+    return LISTEN_PORT_OF_CONNECTION(listen=listen, peer=peer)

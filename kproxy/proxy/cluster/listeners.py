@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.sessions import NO_FILE_FOR_CONNECTION
 from kproxy.base.repeats import about
 from kproxy.net.dial.sockets import tune_accepted, tune_listening
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
@@ -161,10 +162,7 @@ class Listeners:
         The waiting connection would wake the loop for ever. So it is accepted with the descriptor kept in reserve, and
         closed, so that its client notices.
         """
-        log.error(
-            "too many open files: kproxy refused a connection; raise the limit (ulimit -n) or --max-connections is"
-            " too high for it"
-        )
+        log.error(NO_FILE_FOR_CONNECTION())
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None

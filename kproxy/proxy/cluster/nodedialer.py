@@ -15,6 +15,7 @@ from time import monotonic, time
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -291,7 +292,7 @@ class NodeDialer:
         news = self.reachability.of_node(key).problem != str(failure)
         if news and self.searched.is_set() and monotonic() >= self._loops_silent_until:
             self._loops_silent_until = monotonic() + _LOOPS_LOGGED_EVERY
-            log.warning("cluster %s: %s cannot be reached: %s", self._config.title, key, failure)
+            log.warning("cluster %s: %s %s", self._config.title, key, CANNOT_BE_REACHED(problem=failure))
 
     def candidates(self, key: NodeKey) -> list[Route]:
         """Return the routes to a node, best first.

@@ -10,6 +10,15 @@ from time import monotonic
 
 from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import WireError
+from kproxy.base.messages.sessions import NO_LOCAL_PORT, TOO_MANY_NEW_NODES, TOO_MANY_NODES
+from kproxy.base.messages.start import (
+    LOCAL_PORT_OF_CONNECTION,
+    LOCAL_PORT_OUTSIDE,
+    LOCAL_PORT_TAKEN,
+    NODE_ID_OUTSIDE_PORTS,
+    NODE_PORT_UNAVAILABLE,
+    OTHER_LOCAL_PORT,
+)
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
@@ -111,8 +120,7 @@ class NodePorts:
         if not self._may_listen():
             self._note_no_port(
                 key,
-                f"kproxy already listens on {self._limit.listening} ports, the limit with {self._limit.files} open"
-                " files: raise that limit (ulimit -n)",
+                NO_LOCAL_PORT(listening=self._limit.listening, files=self._limit.files),
             )
             return
         refused: tuple[int, OSError] | None = None
@@ -132,11 +140,7 @@ class NodePorts:
         self.problem = ""
         if port == 0:
             log.warning(
-                "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
-                key,
-                listener.port,
-                self._ports.first,
-                self._ports.last,
+                LOCAL_PORT_OUTSIDE(node=key, port=listener.port, first=self._ports.first, last=self._ports.last),
                 extra=about(self._config.name),
             )
         elif refused is not None:
@@ -144,7 +148,8 @@ class NodePorts:
             level = (
                 logging.INFO if self._config.listen.port == 0 and self._config.node_ports is None else logging.WARNING
             )
-            log.log(level, "%s has the local port %d instead of %d: %s", key, port, refused[0], _why_not(*refused))
+            problem = _why_not(*refused)
+            log.log(level, OTHER_LOCAL_PORT(node=key, port=port, wanted=refused[0], problem=problem))
         self._assign(key, listener.port)
         self._count_listeners()
 
@@ -157,13 +162,11 @@ class NodePorts:
             problem = _why_not(port, error)
             if error.errno == errno.EADDRINUSE and find_connection(port) is None:
                 problem = "it is taken by a process that does not share it, or of another user"
-            return f"port {port} cannot be had: {problem}. With --reuse-port it can have no other"
+            return NODE_PORT_UNAVAILABLE(port=port, problem=problem)
         if only := self._ports.only_port(key):
             return f"another node has port {only}, and with --reuse-port it can have no other: widen --node-ports"
-        return (
-            f"its id does not fit --node-ports {self._ports.first}-{self._ports.last}. With --reuse-port, ids of"
-            f" brokers up to {self._ports.broker_capacity - 1} fit there (a quarter is for controllers): widen the"
-            " range"
+        return NODE_ID_OUTSIDE_PORTS(
+            first=self._ports.first, last=self._ports.last, highest=self._ports.broker_capacity - 1
         )
 
     def _note_no_port(self, key: NodeKey, problem: str) -> None:
@@ -217,16 +220,10 @@ class NodePorts:
             to_forget = [key for key in topology.removable_nodes(endpoints) if not self._in_use(key)][:excess]
             if len(to_forget) < excess:
                 nodes = most + excess - len(to_forget)
-                raise WireError(
-                    "too-many-nodes",
-                    f"the cluster has {nodes} nodes, more than the range of ports: widen --node-ports",
-                )
+                raise WireError(*TOO_MANY_NODES.with_reason(nodes=nodes))
         new = sum(NodeKey(e.kind, e.node_id) not in topology.nodes for e in endpoints.nodes)
         if new > _FEW and not self._may_add_nodes(new, most):
-            raise WireError(
-                "too-many-new-nodes",
-                f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
-            )
+            raise WireError(*TOO_MANY_NEW_NODES.with_reason(new=new))
         if to_forget:
             self._forget(upstream, to_forget)
             self.forget_metrics()
@@ -349,8 +346,5 @@ def _why_not(port: int, error: OSError) -> str:
         return str(error.strerror)
     peer = find_connection(port)
     if peer is None:
-        return "it is taken by another process"
-    return (
-        f"it is the local end of a connection to {peer}; keep --listen and --node-ports below the ports that the system"
-        " assigns to connections (net.ipv4.ip_local_port_range)"
-    )
+        return LOCAL_PORT_TAKEN()
+    return LOCAL_PORT_OF_CONNECTION(peer=peer)

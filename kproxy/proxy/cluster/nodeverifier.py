@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.start import ANOTHER_NODE, NO_BROKER_ANSWERS, NO_CLUSTER_ID, NODE_ASSUMED, NODE_UNKNOWN
 from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
@@ -219,14 +220,13 @@ class NodeVerifier:
                 identity = await identifying
             finish()
         except TimeoutError:
-            raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
+            raise UpstreamError(*NO_BROKER_ANSWERS.with_reason(address=address)) from None
         except (LoginRequired, ClosedOnOptionalRequest):
             raise
         except (UpstreamError, WireError) as error:
             raise UpstreamError(error.reason, f"{address}: {error}") from None
         if identity.cluster_id is None and self._config.cluster_id is not None:
-            text = "answers, but does not say which cluster it belongs to, and --cluster-id requires one"
-            raise UpstreamError("wrong-cluster", f"{address} {text}")
+            raise UpstreamError(*NO_CLUSTER_ID.with_reason(address=address))
         return identity
 
     # Whether it is the expected node
@@ -246,14 +246,10 @@ class NodeVerifier:
             return
         if identity.key is None:
             if route.kind is RouteKind.UNIDENTIFIED:
-                raise UpstreamError(
-                    "unknown-node",
-                    f"{address} answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on"
-                    f" the cluster, or Describe on a topic, or set --map node:{key.label}=HOST:PORT",
-                )
+                raise UpstreamError(*NODE_UNKNOWN.with_reason(address=address, node=key.label))
             self._warn_assumed(key, route)
         elif identity.key != key:
-            raise UpstreamError("wrong-node", f"{address} answers, but it is {identity.key} of this cluster, not {key}")
+            raise UpstreamError(*ANOTHER_NODE.with_reason(address=address, node=identity.key, expected=key))
         self._note_reached(key, route, identity.proof or Proof.ASSUMED)
 
     def note_identity(self, address: Address, identity: BrokerIdentity) -> None:
@@ -279,10 +275,4 @@ class NodeVerifier:
     def _warn_assumed(self, key: NodeKey, route: Route) -> None:
         if key not in self._assumed:
             self._assumed.add(key)
-            log.warning(
-                "%s: kproxy assumes that %s is this broker: the cluster is the right one, but kproxy cannot tell which"
-                " broker it is. To let kproxy check, give the user DescribeConfigs on the cluster, or Describe on a"
-                " topic",
-                key,
-                route.dial,
-            )
+            log.warning(NODE_ASSUMED(node=key, dial=route.dial))

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
@@ -99,7 +100,7 @@ class PendingConnections:
             if not logged:
                 name = node_text(connection.key)
                 topic = about(route.config.title, name, outcome.reason)
-                log.warning("%s cannot be reached: %s", name, outcome, extra=topic)
+                log.warning("%s %s", name, CANNOT_BE_REACHED(problem=outcome), extra=topic)
                 logged = True
             if not await self._wait_for_node(connection, outcome):
                 return None

@@ -25,6 +25,7 @@ from pathlib import Path
 from time import monotonic
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.messages.start import PORT_SHARED_OTHERWISE
 from kproxy.config import ClusterConfig
 from kproxy.proxy.cluster.listeners import Listeners
 
@@ -226,11 +227,8 @@ class PortSharing:
             for first, last, meaning in meanings:
                 other = self._claim(PortClaim.of(host, first, last, "ports", meaning))
                 if other is not None:
-                    raise ConfigError(
-                        f"cluster {config.name}: another kproxy shares port {max(first, other.first)}-"
-                        f"{min(last, other.last)} and means something else by it: all that share a port (--reuse-port)"
-                        " need the same listen, node-ports, advertise, sni, forward and upstreams"
-                    )
+                    both = f"{max(first, other.first)}-{min(last, other.last)}"
+                    raise ConfigError(PORT_SHARED_OTHERWISE(cluster=config.name, port=both))
 
     def _claim_cluster_id(self, config: ClusterConfig) -> None:
         cluster_id = config.cluster_id

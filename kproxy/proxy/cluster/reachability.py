@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from kproxy.base.address import Address
+from kproxy.base.messages.start import ANOTHER_CLUSTER
 from kproxy.net.dial.routes import Route
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -164,10 +165,7 @@ class ReachabilityState:
             source = "as --cluster-id says"
         else:
             source = f"according to {self.reported_by}. If the cluster was created again, restart kproxy"
-        return (
-            f"{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the cluster with the"
-            f" id {self.cluster_id}, {source}"
-        )
+        return ANOTHER_CLUSTER(address=address, cluster_id=cluster_id, served_id=self.cluster_id, source=source)
 
     def of_node(self, key: NodeKey) -> NodeReachability:
         """Return the result of the last attempt to reach a node."""

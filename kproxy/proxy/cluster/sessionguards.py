@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from time import perf_counter
 
+from kproxy.base.messages.switches import CONSUMER_AT_OLD_POSITION
 from kproxy.base.printable import escaped
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster.clientconnection import close_when_acked
@@ -190,13 +191,13 @@ class SessionGuards:
             self._logged.add(identity)
             topic, partition, _ = position
             log.warning(
-                "cluster %s: the consumer '%s' at %s has its position in %s-%d from before the switch: it gets nothing"
-                " until it has asked for its position, or is started again with the right one and another client.id",
-                self._name,
-                identity.client_id,
-                identity.address,
-                escaped(topic.decode("utf-8", "replace")),
-                partition,
+                CONSUMER_AT_OLD_POSITION(
+                    name=self._name,
+                    client_id=identity.client_id,
+                    address=identity.address,
+                    topic=escaped(topic.decode("utf-8", "replace")),
+                    partition=partition,
+                )
             )
 
 

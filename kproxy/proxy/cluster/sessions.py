@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.messages.logins import CLOSED_DURING_LOGIN
+from kproxy.base.messages.sessions import CLOSED_BEFORE_FIRST_ANSWER
+from kproxy.base.messages.start import NO_BROKER_ANSWERS
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.client.ask.channel import Channel
@@ -323,7 +326,7 @@ class Sessions:
         if session is None or connection.dial_slot is None:
             return
         if session.conversation.in_flight and not session.conversation.answered:
-            error = UpstreamError("timeout", f"{node.dial}: connected, but no Kafka broker answers there")
+            error = UpstreamError(*NO_BROKER_ANSWERS.with_reason(address=node.dial))
             self._pending.note_unreachable(connection.present_route, node.key, error)
             session.ended_by = "upstream"
             session.close(error)
@@ -369,9 +372,7 @@ class Sessions:
                 return  # its last answer, which has come, has the reason
             connection.relogin.cancel()
             if interrupted and error is None:
-                error = UpstreamError(
-                    "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
-                )
+                error = UpstreamError(*CLOSED_DURING_LOGIN.with_reason())
         if isinstance(error, WireError | UpstreamError):
             self._report(connection, session.ended_by, error.reason, error)
         elif isinstance(error, ssl.SSLError):
@@ -380,8 +381,8 @@ class Sessions:
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.count_refusal(self._name, "upstream", "no-answer")
             name = node_text(connection.node.key)
-            text = "%s closed the connection before it answered the client's first request"
-            log.warning(text, name, extra=about(self._name, name, connection.peer.host))
+            topic = about(self._name, name, connection.peer.host)
+            log.warning(CLOSED_BEFORE_FIRST_ANSWER(node=name), extra=topic)
 
     def _report(self, connection: ClientConnection, side: str, reason: str, text: object) -> None:
         self._metrics.count_refusal(self._name, side, reason)

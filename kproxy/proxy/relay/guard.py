@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 
+from kproxy.base.messages.switches import REQUEST_TOO_LARGE_TO_EXAMINE
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
 from kproxy.protocol.wire.api import ApiKey
@@ -113,7 +114,7 @@ class Guard:
             return GuardVerdict.PASS
         if len(request) < 4 + size:
             if size > LONGEST_REQUEST:
-                raise malformed(f"a {call.api} request of {size} bytes is too large to be examined after a switch")
+                raise malformed(REQUEST_TOO_LARGE_TO_EXAMINE(api=call.api, size=size))
             return GuardVerdict.MORE
         try:
             if call.key == ApiKey.END_TXN:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from struct import Struct
 
 from kproxy.base.errors import WireError
+from kproxy.base.messages.sessions import API_UNKNOWN, REQUEST_TOO_LARGE, VERSION_UNKNOWN
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import APIS, ApiKey
@@ -45,24 +46,21 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
     key, version = code >> 16, code & 0xFFFF
     api = APIS.get(key)
     if size > max_request or size < SMALLEST:
-        name = "" if api is None else f"{api.name} "
-        reason = "request-too-large" if size > max_request and api is not None else "malformed"
-        raise WireError(
-            reason,
-            f"the client sent a {name}request of {size} bytes; allowed are 10 to {max_request}"
-            + (" (--max-request-size)" if reason == "request-too-large" else ""),
+        too_large = size > max_request and api is not None
+        text = REQUEST_TOO_LARGE(
+            api="" if api is None else f"{api.name} ",
+            size=size,
+            max_request=max_request,
+            option=" (--max-request-size)" if too_large else "",
         )
+        raise WireError(REQUEST_TOO_LARGE.reason, text) if too_large else malformed(text)
     if api is None:
-        raise WireError(
-            "unknown-api",
-            f"the client sent a request with API key {key}, which kproxy does not forward"
-            " (it is for brokers only, or newer than this kproxy)",
-        )
+        raise WireError(*API_UNKNOWN.with_reason(key=key))
     if key != ApiKey.API_VERSIONS:
         raise WireError(
-            "unknown-version",
-            f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
-            f" {highest.get(key, api.newest)}, as it announces in ApiVersions",
+            *VERSION_UNKNOWN.with_reason(
+                name=api.name, version=version, oldest=api.oldest, newest=highest.get(key, api.newest)
+            )
         )
     if size > _MAX_API_VERSIONS:
         raise malformed(f"the client sent an ApiVersions request of {size} bytes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kproxy.base.errors import WireError
+from kproxy.base.messages.sessions import CORRELATION_MISMATCH, UNSOLICITED_RESPONSE
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import Response
 from kproxy.protocol.wire import headers
@@ -203,7 +204,7 @@ class Responses:
         if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
             return int(at + 4 + size)
         _check_size(chunk, at)
-        raise WireError("unsolicited-response", "the broker sent a response without a request")
+        raise WireError(*UNSOLICITED_RESPONSE.with_reason())
 
 
 def _nothing() -> None: ...
@@ -223,7 +224,4 @@ def _check_size(chunk: Buffer, at: int) -> None:
 def _wrong_id_error(size: int, correlation_id: int, expected: int) -> WireError:
     if size < 4:
         return malformed(f"the broker sent a response of {size} bytes")
-    return WireError(
-        "correlation-mismatch",
-        f"the broker answered with correlation id {correlation_id} instead of {expected}",
-    )
+    return WireError(*CORRELATION_MISMATCH.with_reason(correlation_id=correlation_id, expected=expected))

@@ -22,6 +22,7 @@ from time import perf_counter
 from typing import Protocol
 
 from kproxy.base.errors import WireError
+from kproxy.base.messages.runtime import DATA_PLANE_DEFECT
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
@@ -331,7 +332,7 @@ class Session:
         elif isinstance(error, OSError):
             self._blame(side)
         else:
-            log.error("defect in the data plane, please report it: a session was closed", exc_info=error)
+            log.error(DATA_PLANE_DEFECT(), exc_info=error)
         self.close(error)
 
     def _blame(self, side: Side) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from kproxy.base.messages.start import CANNOT_BE_REACHED, NODES_UNREACHABLE_FIX, NODES_UNREACHABLE_MAP
 from kproxy.proxy.status.model import ClusterStatus, SwitchStatus
 
 Requires = Literal["all", "one", "none"]
@@ -58,7 +59,8 @@ def unreachable_nodes(cluster: ClusterStatus) -> list[str]:
     """Return every node that kproxy cannot connect to, why, and what to do, a line each."""
     lost = cluster.out_of_reach
     lines = [
-        f"cluster {cluster.name}: {node.name} ({node.advertised}) cannot be reached: {node.problem or 'not tried yet'}"
+        f"cluster {cluster.name}: {node.name} ({node.advertised}) "
+        + CANNOT_BE_REACHED(problem=node.problem or "not tried yet")
         for node in lost
     ]
     return [*lines, f"cluster {cluster.name}: {advice(cluster)}"] if lost else []
@@ -70,10 +72,7 @@ def advice(cluster: ClusterStatus) -> str:
     count = f"{len(lost)} of {len(cluster.present)}"
     elsewhere = [node for node in lost if node.may_be_elsewhere]
     if not elsewhere:
-        return f"{count} nodes cannot be reached from here. Fix the reason of each first"
+        return NODES_UNREACHABLE_FIX(count=count)
     maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
     which = "each of them is" if len(elsewhere) == len(lost) else "these are"
-    return (
-        f"{count} nodes cannot be reached from here. Say where {which}: {maps}."
-        " Or list one reachable address of each broker in --bootstrap-servers; kproxy finds out which is which"
-    )
+    return NODES_UNREACHABLE_MAP(count=count, which=which, maps=maps)

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kproxy.base.format import abbreviate
+from kproxy.base.messages.migrations import (
+    KPROXY_LOGS_IN,
+    TARGET_TAKES_NO_LOGIN,
+    TARGET_USERS_UNKNOWN,
+    TARGET_WANTS_LOGIN,
+)
 
 
 class LoginMode(StrEnum):
@@ -47,21 +53,11 @@ def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients:
     clients_log_in = bool(clients.own) or active.login is LoginMode.CLIENTS
     some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NONE) or bool(clients.none)
     if to.login is LoginMode.KPROXY and clients_log_in:
-        return (
-            f"its clients log in themselves{_names(clients.own)}, and kproxy itself logs in to {name} (sasl):"
-            f" it would refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or"
-            " let kproxy log in to both, and take the credentials from the clients before"
-        )
+        return KPROXY_LOGS_IN(clients=_names(clients.own), name=name)
     if to.login is LoginMode.NONE and clients_log_in:
-        return (
-            f"its clients log in themselves{_names(clients.own)}, and the brokers of {name} take no login: they"
-            f" would refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"
-        )
+        return TARGET_TAKES_NO_LOGIN(clients=_names(clients.own), name=name)
     if to.login is LoginMode.CLIENTS and some_do_not and not clients_log_in:
-        return (
-            f"its clients do not log in themselves{_names(clients.none)}, and the brokers of {name} want a login:"
-            f" give upstream {name} credentials (sasl)"
-        )
+        return TARGET_WANTS_LOGIN(clients=_names(clients.none), name=name)
     return ""
 
 
@@ -70,10 +66,7 @@ def login_warning(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: 
     if to.login is not LoginMode.CLIENTS or not (clients.own or active.login is LoginMode.CLIENTS):
         return ""
     mechanisms = f" with {', '.join(clients.mechanisms)}" if clients.mechanisms else ""
-    warning = (
-        f"its clients log in themselves{mechanisms}: {name} must know the same users and mechanisms, which kproxy"
-        " cannot try"
-    )
+    warning = TARGET_USERS_UNKNOWN(mechanisms=mechanisms, name=name)
     if active.tls and not to.tls:
         warning += f"; and kproxy has no TLS to {name}: what they log in with would go there unencrypted"
     return warning

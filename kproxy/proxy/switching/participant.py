@@ -18,6 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from kproxy.base.messages.switches import (
+    DRIVER_REPLACED,
+    HOLD_OUT_OF_DATE,
+    NO_ANSWER_YET,
+    NO_SWITCH_UNDER_WAY,
+    SWITCH_COMMITTED,
+    SWITCH_HAS_ENDED,
+    SWITCH_RELEASED,
+    SWITCH_UNDER_WAY,
+)
+
 MAX_HOLD_SECONDS = 25
 """Clients give up a request after 30 s (`request.timeout.ms`)."""
 
@@ -143,7 +154,7 @@ class SwitchConditions:
     def flip_refusal(self) -> str:
         """Why it is not safe to flip, or ""."""
         if self.unanswered:
-            return f"{self.unanswered} {'write has' if self.unanswered == 1 else 'writes have'} no answer yet"
+            return NO_ANSWER_YET(writes="1 write has" if self.unanswered == 1 else f"{self.unanswered} writes have")
         if self.doubts:
             more = f", and {len(self.doubts) - 1} more" if len(self.doubts) > 1 else ""
             return f"{self.doubts[0]}{more}"
@@ -167,9 +178,9 @@ def apply(state: ParticipantState, command: Command, conditions: SwitchCondition
     if not state.holds:
         return _while_serving(state, command, conditions, now)
     if command.switch != state.switch:
-        return _refused(state, f"switch {state.switch} is under way ({state.phase}); finish it or undo it first")
+        return _refused(state, SWITCH_UNDER_WAY(switch=state.switch, phase=state.phase))
     if command.driver < state.driver:
-        return _refused(state, f"another driver ({state.driver}) has taken over switch {state.switch}")
+        return _refused(state, DRIVER_REPLACED(driver=state.driver, switch=state.switch))
     state = replace(state, driver=command.driver)
     return _COMMANDS[command.type](state, command, conditions, now)
 
@@ -212,7 +223,7 @@ def _while_serving(state: ParticipantState, command: Command, conditions: Switch
             # A hold of this switch may still be in flight: the count makes sure that it is refused.
             return Transition(replace(state, count=state.count + 1))
         case _:
-            return _refused(state, f"there is no switch {command.switch} under way here")
+            return _refused(state, NO_SWITCH_UNDER_WAY(switch=command.switch))
 
 
 def _after_its_end(state: ParticipantState, last: LastSwitch, command: Command) -> Transition:
@@ -222,9 +233,9 @@ def _after_its_end(state: ParticipantState, last: LastSwitch, command: Command) 
         case (CommandType.FLIP | CommandType.COMMIT | CommandType.RELEASE, SwitchOutcome.RELEASED):
             return Transition(state)
         case (CommandType.UNDO, SwitchOutcome.RELEASED):
-            return _refused(state, f"switch {last.switch} has been released: clients write to {last.to}")
+            return _refused(state, SWITCH_RELEASED(switch=last.switch, to=last.to))
         case _:
-            return _refused(state, f"switch {last.switch} has ended here ({last.outcome}): {last.why}")
+            return _refused(state, SWITCH_HAS_ENDED(switch=last.switch, outcome=last.outcome, why=last.why))
 
 
 def _hold(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
@@ -251,7 +262,7 @@ def _why_no_hold(state: ParticipantState, command: Command, conditions: SwitchCo
     if conditions.hold_refusal:
         return conditions.hold_refusal
     if command.after is not None and command.after != state.count:
-        return f"this hold is out of date (after {command.after}, now {state.count}): read the state again"
+        return HOLD_OUT_OF_DATE(after=command.after, count=state.count)
     if command.to not in conditions.upstreams:
         return f"there is no upstream {command.to}; there are {', '.join(conditions.upstreams) or 'none'}"
     if command.to == state.active:
@@ -292,7 +303,7 @@ def _release(state: ParticipantState, command: Command, conditions: SwitchCondit
 
 def _undo(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED and not command.force:
-        text = "it has committed: another kproxy may have been released; --resume or --abort of its driver decides"
+        text = SWITCH_COMMITTED()
         return _refused(state, text)
     return _back(state, _BY_COMMAND, now)
 

@@ -1,4 +1,4 @@
-"""The last lines of the log, for a person, with their meaning from kproxy's own table of messages."""
+"""The last lines of the log, for a person, with their meaning from the declarations of kproxy's messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from kproxy.base.messages.message import Message
 from kproxy.base.printable import one_line
-
-if TYPE_CHECKING:
-    from kproxy.advice.remedies.own import OwnMessage
 
 # Lines that are kept, and characters of each.
 _KEPT, _LONGEST = 100, 500
@@ -49,9 +46,9 @@ class LogEvent:
         return address.rpartition(":")[0] or address
 
     @property
-    def row(self) -> OwnMessage | None:
-        """The entry of this line in the table of kproxy's messages."""
-        return None if self.level == "INFO" else _row(self.text)
+    def row(self) -> Message | None:
+        """The declaration of the most precise message in this line."""
+        return None if self.level == "INFO" else _declaration(self.text)
 
 
 class EventLog(logging.Handler):
@@ -98,8 +95,8 @@ def _counted(text: str) -> tuple[str, int]:
 
 
 @lru_cache(2 * _KEPT)
-def _row(text: str) -> OwnMessage | None:
-    """Return the entry whose message is the most precise of those in the line."""
+def _declaration(text: str) -> Message | None:
+    """Return the declaration of the most precise message in a line."""
     from kproxy.advice.explain.patterns import patterns_by_word  # a megabyte that only the page needs
 
     words = {word.encode() for word in _WORD.findall(text)}

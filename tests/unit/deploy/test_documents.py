@@ -3,29 +3,20 @@ somewhere."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import click
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.protocol.wire.greeting import Greeting, wrong_client, wrong_upstream
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
 DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {
     f"config/{path.name}": path for path in (ROOT / "config").iterdir()
 }
-TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
-# The tables of troubleshooting.md that quote kproxy itself.
-OWN_WORDS = (
-    "kproxy at start", "Reaching brokers", "Sessions that kproxy ends", "Logging in", "Afterwards",
-    "Two upstreams and the switch", "Findings of kproxy migrate switch",
-)  # fmt: skip
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -99,67 +90,6 @@ def test_a_job_for_spark_brings_spark_s_connector(block: str) -> None:
     compile(block, "the job", "exec")
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:" in block
     assert "plugin(packages=[connector])" in block
-
-
-# Messages
-
-
-@cache
-def said() -> tuple[str, ...]:
-    """Every text in kproxy's code, with … for what differs."""
-    texts = [str(error) for greeting in Greeting for error in (wrong_client(greeting), wrong_upstream(greeting))]
-    for path in (ROOT / "kproxy").rglob("*.py"):
-        if path.is_relative_to(ROOT / "kproxy" / "advice" / "remedies"):
-            continue  # it quotes the others
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.JoinedStr):
-                texts.append("".join(str(p.value) if isinstance(p, ast.Constant) else "…" for p in node.values))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.append(re.sub(r"%[sdgr]", "…", node.value))
-    for path in (ROOT / "kproxy").rglob("*.java"):
-        for statement in path.read_text().split(";"):
-            texts.append("…".join(re.findall(r'"([^"\n]+)"', statement)).replace("{}", "…"))
-    return tuple(texts)
-
-
-def is_said(message: str) -> bool:
-    pattern = re.compile(".*".join(re.escape(part.strip()) for part in message.split("…")), re.S)
-    return any(pattern.search(text) for text in said())
-
-
-def rows(heading: str) -> Iterator[list[str]]:
-    """The cells of the table under a heading, without its head."""
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", TROUBLESHOOTING.read_text(), re.S | re.M)
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    yield from ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
-
-
-QUOTES = [
-    (heading, message)
-    for heading in OWN_WORDS
-    for cells in rows(heading)
-    for message in re.findall(r"`([^`]+)`", cells[0])
-]
-REASONS = [
-    reason for heading in OWN_WORDS[1:3] for cells in rows(heading) for reason in re.findall(r"`([^`]+)`", cells[1])
-]
-
-
-@pytest.mark.parametrize(("heading", "message"), QUOTES)
-def test_kproxy_says_what_the_page_quotes(heading: str, message: str) -> None:
-    assert is_said(message), f"no code says: {message}"
-
-
-@pytest.mark.parametrize("reason", REASONS)
-def test_the_reason_is_one_of_kproxy_s(reason: str) -> None:
-    peers = [error.reason for greeting in Greeting for error in (wrong_client(greeting), wrong_upstream(greeting))]
-
-    assert reason in peers or reason in said()
-
-
-def test_a_message_that_nobody_says_is_found() -> None:
-    assert len(QUOTES) > 30
-    assert not is_said("the broker is … on holiday")
 
 
 # Links

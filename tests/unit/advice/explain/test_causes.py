@@ -213,9 +213,9 @@ def test_without_a_bootstrap_server_the_line_says_so() -> None:
 def test_kproxy_s_own_log() -> None:
     cause = only(
         explained(
-            "2026-01-02 03:04:05 WARNING broker 2: cannot be reached: the name kafka-2.x.internal cannot be resolved here (kproxy)"
+            "2026-01-02 03:04:05 WARNING broker 2: cannot be reached: the name 'kafka-2.x.internal' cannot be resolved here (kproxy)"
         )
     )
 
     assert cause.faults == (Fault.NAME_NOT_RESOLVED,)
-    assert "Use `--map`" in render(explained("kproxy: the name kafka-2.x.internal cannot be resolved here"))
+    assert "Use `--map`" in render(explained("kproxy: the name 'kafka-2.x.internal' cannot be resolved here"))

@@ -8,9 +8,10 @@ import pytest
 
 from kproxy.advice import remedies
 from kproxy.advice.explain.explanation import Explanation, explain
-from kproxy.advice.remedies.own import sections
+from kproxy.advice.remedies.own import all_messages
 from kproxy.advice.remedies.remedy import Program, ProgramMessage
 from kproxy.base.faults import BY_ADDRESS, Fault
+from kproxy.base.messages.message import Message
 from tests.unit.advice.explain.unrelated import UNRELATED
 
 # What stands around a message, where its words alone could be another program's.
@@ -32,14 +33,7 @@ MESSAGES = [
     if remedy.fault not in BY_ADDRESS
     for message in remedy.messages
 ]
-OWN = [
-    pytest.param(row, message, id=message[:70])
-    for section in sections()
-    if section.own
-    for row in section.rows
-    for message in row.messages
-    if max(map(len, message.split("…"))) >= 14
-]
+OWN = [message for message in all_messages() if max(map(len, message.pattern.split("…"))) >= 14]
 
 
 def explained(text: str) -> Explanation:
@@ -57,12 +51,12 @@ def test_a_message_leads_to_its_remedy(fault: Fault, message: ProgramMessage) ->
     assert fault in faults(text)
 
 
-@pytest.mark.parametrize(("row", "message"), OWN)
-def test_kproxy_s_own_message_leads_to_its_meaning(row: object, message: str) -> None:
-    explanation = explained(AROUND[Program.KPROXY].format(message.replace("…", "x")))
+@pytest.mark.parametrize("message", OWN, ids=lambda message: message.pattern[:70])
+def test_kproxy_s_own_message_leads_to_its_meaning(message: Message) -> None:
+    explanation = explained(AROUND[Program.KPROXY].format(message.pattern.replace("…", "x")))
 
     assert explanation.causes
-    assert explanation.causes[0].matches[0].program is Program.KPROXY
+    assert message in [match.pattern.own_message for match in explanation.causes[0].matches if match.pattern]
 
 
 @pytest.mark.parametrize("text", UNRELATED)

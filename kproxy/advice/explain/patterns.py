@@ -82,7 +82,7 @@ class MessagePattern:
                 return None
             begin = index if begin < 0 else begin
             position = end = index + len(part)
-        if self.text.endswith(": ") and line[end:].strip():
+        if self.text.endswith(":") and line[end:].strip():
             return None  # the message has no text after the colon
         if self.text[-1].isalnum() and line[end : end + 1].isalnum():
             return None

@@ -5,8 +5,7 @@ remedy         `Remedy`: the cause of a fault, how to check it, how to fix it, a
 advertised     the advertised addresses
 network        the network between client and address
 peers          the server that answers, and the cluster's state
-encryption     TLS, except certificates
-certificates   certificates
+encryption     TLS and certificates
 login          logins and rights
 versions       versions and limits
 miscellaneous  settings, load, groups, transactions
@@ -25,23 +24,13 @@ from kproxy.base.faults import Fault
 @cache
 def remedies_by_family() -> dict[str, tuple[Remedy, ...]]:
     """Return the remedies by family, in the order in which users meet them."""
-    from kproxy.advice.remedies import (
-        advertised,
-        certificates,
-        encryption,
-        login,
-        miscellaneous,
-        network,
-        peers,
-        traffic,
-        versions,
-    )
+    from kproxy.advice.remedies import advertised, encryption, login, miscellaneous, network, peers, traffic, versions
 
     return {
         "The advertised address": advertised.TABLE,
         "The network": network.TABLE,
         "Who answers": peers.TABLE,
-        "TLS": encryption.TABLE + certificates.TABLE,
+        "TLS": encryption.TABLE,
         "Logins and rights": login.TABLE,
         "Versions and limits": versions.TABLE,
         "Settings, load and groups": miscellaneous.TABLE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,7 +26,10 @@ class Program(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramMessage:
-    """A message that a program prints for a fault. In `text`, `…` stands for text that varies."""
+    """A message that a program prints for a fault.
+
+    In `text`, `…` stands for text that varies. If `text` ends with a colon, nothing follows.
+    """
 
     program: Program
     text: str
@@ -53,16 +57,32 @@ class Remedy:
     """The behaviour of clients, where most of them print no message."""
 
 
-class SharedText(str):
-    """A text for `program_messages` that other programs print too."""
-
-    __slots__ = ()
+_LABELS = {"Check": "check", "Fix": "fix", "Clients": "behaviour"}
+_MESSAGE = re.compile(r"([a-z-]+)(\??)> (.+)")
 
 
-def program_messages(**texts: tuple[str, ...]) -> tuple[ProgramMessage, ...]:
-    """Return the messages of a table, given by the names of `Program` in lower case."""
-    return tuple(
-        ProgramMessage(Program[name.upper()], str(text), isinstance(text, SharedText))
-        for name, group in texts.items()
-        for text in group
-    )
+def parse_remedies(text: str) -> tuple[Remedy, ...]:
+    """Return the remedies of a table.
+
+    Each begins with `== fault: title`. The cause follows, and the paragraphs `Check:`, `Fix:` and `Clients:` (the
+    behaviour). A line `program> message` is a message; `program?>` if programs that have nothing to do with Kafka print
+    it too.
+    """
+    return tuple(_parse_remedy(remedy) for remedy in text.split("\n== ")[1:])
+
+
+def _parse_remedy(text: str) -> Remedy:
+    head, *lines = text.strip().split("\n")
+    fault, _, title = head.partition(": ")
+    messages: list[ProgramMessage] = []
+    paragraphs = {"cause": ""}
+    name = "cause"
+    for line in lines:
+        if match := _MESSAGE.fullmatch(line):
+            messages.append(ProgramMessage(Program[match[1].upper().replace("-", "_")], match[3], bool(match[2])))
+            continue
+        label, _, rest = line.partition(": ")
+        if label in _LABELS:
+            name, line = _LABELS[label], rest
+        paragraphs[name] = f"{paragraphs.get(name, '')} {line}".strip()
+    return Remedy(Fault(fault), title, messages=tuple(messages), **paragraphs)

@@ -26,7 +26,7 @@ from kproxy.proxy.cluster.encryption import warn_about_tls
 from kproxy.proxy.cluster.identity import BrokerIdentity, LoginRequired
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
 from kproxy.proxy.cluster.nodedialer import NodeDialer
-from kproxy.proxy.cluster.reachability import BootstrapAnswer, NodeReachability, Proof
+from kproxy.proxy.cluster.reachability import BootstrapAnswer, ExplorationState, NodeReachability, Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 log = logging.getLogger(__name__)
@@ -58,16 +58,12 @@ class Explorer:
     """The explorer of one upstream. `learn` takes in the nodes that it finds."""
 
     def __init__(self, config: ClusterConfig, topology: Topology, dialer: NodeDialer, learn: Learn) -> None:
-        self._config = config
+        self.config = config
         self._topology = topology
         self._dialer = dialer
         self._learn = learn
         self._changed = asyncio.Event()
         self.nodes_known = asyncio.Event()
-
-    def reconfigure(self, config: ClusterConfig) -> None:
-        """Use this configuration for the next exploration."""
-        self._config = config
 
     def notify_change(self) -> None:
         """Wake the background task: there are nodes that it has not tried, or nodes that can no longer be reached."""
@@ -77,19 +73,19 @@ class Explorer:
 
     async def explore(self) -> None:
         """Ask for the nodes until a bootstrap server answers, and try to reach each."""
-        warn_about_tls(self._config)
+        warn_about_tls(self.config)
         pause = _FIRST_PAUSE
         try:
             while not await self._ask_for_cluster():
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._topology.nodes:
-                log.info(NODES_AFTER_LOGIN(cluster=self._config.title))
+                log.info(NODES_AFTER_LOGIN(cluster=self.config.title))
                 self._note(searched=True)
                 await self.nodes_known.wait()
             await self._try_nodes(list(self._topology.nodes))
             for unused in self._dialer.routes.unused_maps():
-                log.warning(MAP_UNUSED(address=unused, cluster=self._config.title))
+                log.warning(MAP_UNUSED(address=unused, cluster=self.config.title))
         finally:
             self._note(bootstrap_asked=True, searched=True)
 
@@ -146,7 +142,7 @@ class Explorer:
         now = self._dialer.reachability.of_node(key)
         if now.problem is not None or now.route is None:
             return
-        topic = about(self._config.title, key)
+        topic = about(self.config.title, key)
         if now.proof is not Proof.UNCHECKED:
             log.info("%s can be reached again: %s", key, now.route.dial, extra=topic)
         elif before.reason not in _WRONG_PEER_REASONS:  # it was known already that something listens there
@@ -184,7 +180,7 @@ class Explorer:
             await self._take_in(answers)
         except KproxyError as error:
             if self._dialer.reachability.exploration.problem != str(error):
-                log.warning("cluster %s: %s; trying again", self._config.title, error)
+                log.warning("cluster %s: %s; trying again", self.config.title, error)
             self._note(
                 bootstrap_asked=True,
                 problem=str(error),
@@ -196,24 +192,17 @@ class Explorer:
             return False
         for server, answer in answers.items():
             if isinstance(answer, KproxyError) and not isinstance(answer, LoginRequired):
-                log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.title, server, answer)
+                log.info("cluster %s: kproxy skips bootstrap server %s: %s", self.config.title, server, answer)
         reachability = self._dialer.reachability
         if reachability.reported_by is not None:
             log.info(
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
-                self._config.title,
+                self.config.title,
                 reachability.cluster_id,
                 reachability.reported_by,
             )
-        self._note(
-            bootstrap_asked=True,
-            answered=True,
-            problem=None,
-            conflict=None,
-            login_refused=False,
-            reasons=frozenset(),
-            lasting=False,
-        )
+        searched = reachability.exploration.searched
+        self._dialer.note(ExplorationState(bootstrap_asked=True, answered=True, searched=searched, problem=None))
         return True
 
     async def _take_in(self, outcomes: dict[Address, BrokerIdentity | KproxyError]) -> None:
@@ -237,17 +226,17 @@ class Explorer:
         first = True
         for server, identity in answers.items():
             self._dialer.verifier.note_identity(server, identity)
-            log.debug("cluster %s: %s is %s", self._config.title, server, identity.key or "a node of it")
+            log.debug("cluster %s: %s is %s", self.config.title, server, identity.key or "a node of it")
             if first:
                 first = False
-                self._dialer.note(BootstrapAnswer(self._config.bootstrap_servers.index(server)))
+                self._dialer.note(BootstrapAnswer(self.config.bootstrap_servers.index(server)))
                 for number, _ in enumerate(self._learn(Endpoints(identity.members.nodes, complete=True)), 1):
                     if number % BOUND_AT_ONCE == 0:
                         await asyncio.sleep(0)  # sessions continue meanwhile
 
     async def _ask_all(self) -> dict[Address, BrokerIdentity | KproxyError]:
         """Ask which node each bootstrap server is; return the answers in their order."""
-        servers = dict.fromkeys(self._config.bootstrap_servers)
+        servers = dict.fromkeys(self.config.bootstrap_servers)
         limit = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
             tasks_by_server = {server: tasks.create_task(self._ask(server, limit)) for server in servers}

@@ -78,29 +78,31 @@ class Upstream:
     ) -> None:
         self.config = config
         self._on_news = on_news
-        self._agree = agree
         self.topology = Topology(ports)
         self.local_addresses = LocalAddressCache()
-        self.dialer = NodeDialer(config, self.topology, metrics, tasks, is_own, self._on_fact, self._agree_on_cluster)
+        self.dialer = NodeDialer(
+            config,
+            self.topology,
+            metrics,
+            tasks,
+            is_own,
+            self._on_fact,
+            lambda cluster_id: agree(self.config.upstream, cluster_id),
+        )
         self.explorer = Explorer(config, self.topology, self.dialer, lambda endpoints: learn(self, endpoints))
 
     def reconfigure(self, config: ClusterConfig, tls: ClusterTls, seconds: float) -> AffectsSession:
         """Use this configuration from now on; return which sessions it affects. These have that many seconds to end."""
-        self.config = config
-        self.explorer.reconfigure(config)
+        self.config = self.explorer.config = config
         return self.dialer.reconfigure(config, tls.brokers, seconds)
 
     def has_node(self, key: NodeKey) -> bool:
         """Check whether the last metadata named the node."""
-        node = self.topology.nodes.get(key)
-        return node is not None and node.absent_since is None
+        return key in self.topology.nodes and self.topology.nodes[key].absent_since is None
 
     def knows_node(self, key: NodeKey) -> bool:
         """Check whether any metadata named the node."""
         return key in self.topology.nodes
-
-    def _agree_on_cluster(self, cluster_id: str) -> str:
-        return self._agree(self.config.upstream, cluster_id)
 
     def _on_fact(self, fact: Fact) -> None:
         self.explorer.notify_change()

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 
 class ObservedConversation:
-    """A conversation whose two steps also serve an observer, a capture, or both, until `end`."""
+    """A conversation whose two steps also serve an observer, a capture, or both."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -43,10 +43,6 @@ class ObservedConversation:
             self._end_observer = self._conversation.wrap_localise(self._observer.wrap_localise)
         if frames is None or self._emit_frame is None:
             self._emit_frame, self._capture = frames, None
-
-    def end(self) -> None:
-        """Stop observing."""
-        self.set_sinks(None, None)
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:
         if self._observer is not None:

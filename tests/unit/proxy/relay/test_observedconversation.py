@@ -49,4 +49,4 @@ def test_a_defect_of_those_who_look_on_ends_no_session(frames: bool, caplog: pyt
     assert passed(observation) == passed(Talk())
     assert [one for one in caplog.messages if "defect in" in one and "please report it" in one]
     assert len(caplog.messages) == 1  # it is not asked again
-    observation.end()
+    observation.set_sinks(None, None)

@@ -22,7 +22,7 @@ _MOST_NODES = 200_000
 _MOST_MERGES = 1000  # each mapping may have all others merged into it
 # PyYAML's own parser says better what is wrong; after so many characters it would take too long.
 _MOST_REPARSED = 200_000
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml, where nobody has built a wheel with it
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml where its wheel has none
 MERGE_TAG = "tag:yaml.org,2002:merge"
 
 

@@ -61,7 +61,8 @@ class _ServiceReader:
         of_other = mode.startswith(("service:", "container:"))
         if of_other:
             self.setup.add_unchecked(f"{where}: its network is that of another container")
-        aliases = {alias.text for one in networks.mapping.values() for alias in one["aliases"].items if alias.is_scalar}
+        alias_nodes = [alias for network in networks.mapping.values() for alias in network["aliases"].items]
+        aliases = {alias.text for alias in alias_nodes if alias.is_scalar}
         own_networks = {*networks.mapping, *(item.text for item in networks.items if item.is_scalar)} or {"default"}
         names = {name, *aliases, self.text(node["container_name"]), self.text(node["hostname"])} - {""}
         published = [port for item in node["ports"].items for port in self.parse_ports(item)]

@@ -85,8 +85,8 @@ def _apply(now: LintReport, finding: LintDiagnostic, options: LintOptions) -> Li
     if finding.identity in {other.identity for other in after.findings}:
         return None
     existing = {(other.rule, other.subject) for other in now.findings}
-    found = {(other.rule, other.subject) for other in after.findings if other.severity is not Severity.NOTE}
-    return None if found - existing and finding.rule not in _REVEALING_RULES else after
+    problems = {(other.rule, other.subject) for other in after.findings if other.severity is not Severity.NOTE}
+    return None if problems - existing and finding.rule not in _REVEALING_RULES else after
 
 
 def diff_lines(fixed: FixResult) -> Iterator[str]:

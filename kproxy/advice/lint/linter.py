@@ -69,8 +69,8 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
         findings += operator_rules.check(operator_cluster)
     order = {source.name: number for number, source in enumerate(sources)}
     # Services may share a part of the file: a mistake there is reported once.
-    unique = {(one.rule, one.file, one.location.index, one.text): one for one in reversed(findings)}
-    ordered = sorted(unique.values(), key=lambda one: (order[one.file], one.location.index, one.rule))
+    unique = {(item.rule, item.file, item.location.index, item.text): item for item in reversed(findings)}
+    ordered = sorted(unique.values(), key=lambda item: (order[item.file], item.location.index, item.rule))
     if len(ordered) > _MAX_FINDINGS:
         setup.add_unchecked(f"{len(ordered) - _MAX_FINDINGS} more mistakes: fix the first {_MAX_FINDINGS}")
         del ordered[_MAX_FINDINGS:]

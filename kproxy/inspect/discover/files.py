@@ -60,9 +60,9 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
         compose.add_services(YamlNode(source, roots[0]), variables, setup)
     except (OSError, UnreadableError, MalformedError):
         return  # `kproxy lint` says what is wrong with it
-    found = [container for broker in setup.brokers if (container := _broker(broker)) is not None]
-    description = f"{one_line(Path(source.name).name, 70)}: {', '.join(broker.name for broker in found)}"
-    if (candidate := brokers.cluster_candidate(description, found)) is not None:
+    containers = [container for broker in setup.brokers if (container := _broker(broker)) is not None]
+    description = f"{one_line(Path(source.name).name, 70)}: {', '.join(broker.name for broker in containers)}"
+    if (candidate := brokers.cluster_candidate(description, containers)) is not None:
         notes = (*candidate.notes, "from the file; kproxy has not checked that it runs")
         yield replace(candidate, notes=notes)
 

@@ -48,8 +48,8 @@ def _property(setting: Setting) -> dict[str, Any]:
         text = {"type": ["string", "number", "boolean"]}
         return {"description": setting.help, "type": "object", "additionalProperties": text}
     if not isinstance(kind, SectionKind):
-        one = {"anyOf": [{"type": "array", "items": kind.schema}, kind.schema]} if setting.repeatable else {}
-        return {**describe(setting), **one}
+        variants = {"anyOf": [{"type": "array", "items": kind.schema}, kind.schema]} if setting.repeatable else {}
+        return {**describe(setting), **variants}
     if kind.owner is not KproxySelection:
         return {"description": setting.help, **_section(kind.owner), "type": ["object", "null"]}
     mapping = _section(KproxySelection)

@@ -87,7 +87,8 @@ class _BootstrapLookup:
             return self.find_in_network(named[0])
         if host_kind(host) is HostKind.LOOPBACK or host in _ON_HOST:
             return self.find_on_host(host)
-        at_host = [(broker, one) for broker in brokers for one in broker.client_endpoints if one.host.lower() == host]
+        endpoints = [(broker, endpoint) for broker in brokers for endpoint in broker.client_endpoints]
+        at_host = [(broker, endpoint) for broker, endpoint in endpoints if endpoint.host.lower() == host]
         for broker, endpoint in at_host:
             if endpoint.port == server.port:
                 return (broker, endpoint), None
@@ -140,11 +141,11 @@ class _BootstrapLookup:
             ports = [port for service in services for port in service.published_ports]
             if any(port.host_port is None for port in ports) or any(service.uses_host_network for service in services):
                 return None, None
-            endpoints = [one for one in brokers[0].client_endpoints if one.kind is HostKind.LOOPBACK]
+            endpoints = [endpoint for endpoint in brokers[0].client_endpoints if endpoint.kind is HostKind.LOOPBACK]
             return self.no_listener(brokers[0], endpoints)
         if not services:
-            is_local = [any(one.kind is HostKind.LOOPBACK for one in broker.client_endpoints) for broker in brokers]
-            local = [broker for broker, at_loopback in zip(brokers, is_local, strict=True) if at_loopback]
+            kinds = [{endpoint.kind for endpoint in broker.client_endpoints} for broker in brokers]
+            local = [broker for broker, of in zip(brokers, kinds, strict=True) if HostKind.LOOPBACK in of]
             if local and all(endpoint.port is not None for broker in local for endpoint in broker.listeners):
                 return self.no_listener(local[0], local[0].client_endpoints)
         return None, None

@@ -107,18 +107,18 @@ def _wrong_voter(
     Yields what is wrong, and which part of the voter must be replaced by what.
     """
     host, _, port = address.rpartition(":")
-    controller = next((one for one in group if one.node_id == node and one.is_controller), None)
+    controller = next((member for member in group if member.node_id == node and member.is_controller), None)
     if controller is None:
-        named = next((one for one in group if host in one.container_names), None)
+        named = next((member for member in group if host in member.container_names), None)
         if named is None or not named.is_controller or not named.node_id.isdigit():
             return
-        is_unique = sum(one.node_id == named.node_id for one in group) == 1
+        is_unique = sum(member.node_id == named.node_id for member in group) == 1
         if is_unique and (len(reference.voters) > 1 or named is not reference):  # else voter-missing reports it
             yield f"voter {node} is at {host}, but {host} is node {named.node_id}", f"{node}@", f"{named.node_id}@"
         return
     if controller.service is not None and not controller.service.uses_host_network:
         own_names = controller.container_names
-        others = {name for one in group for name in one.container_names} - own_names
+        others = {name for member in group for name in member.container_names} - own_names
         is_loopback = host_kind(host) is HostKind.LOOPBACK and len(group) > 1
         if is_loopback or (host_kind(host) is HostKind.NAME and host in others):
             text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(own_names))}"

@@ -215,7 +215,7 @@ class _ContainerCheck:
         self, advertised: ListenerEndpoint, listener: ListenerEndpoint, value: ConfigValue
     ) -> Iterator[LintDiagnostic]:
         published = self.broker.published(listener)
-        for_host = [one for one in self.broker.client_endpoints if one.host not in self.service.names]
+        for_host = [endpoint for endpoint in self.broker.client_endpoints if endpoint.host not in self.service.names]
         if not published or any(port.host_port == endpoint.port for port in published for endpoint in for_host):
             return
         text = f"{advertised.name} advertises {advertised.host}, and its port is published"

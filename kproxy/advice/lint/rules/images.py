@@ -77,7 +77,7 @@ def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[L
     if broker.is_broker and "advertised.listeners" not in broker.settings:
         endpoint = next(iter(broker.for_clients(broker.listeners)), None)
         name, port = (endpoint.name, endpoint.port) if endpoint is not None else ("PLAINTEXT", 9092)
-        ports = (one.host_port for one in service.published_ports if one.container_port == port)
+        ports = (binding.host_port for binding in service.published_ports if binding.container_port == port)
         published = next(ports, None)
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = broker.set_or_add("advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")

@@ -103,7 +103,8 @@ def _host_of(address: str) -> str:
 
 def _likely_controller(broker: BrokerConfig) -> str:
     ports = {address.rpartition(":")[2] for _, address in broker.voters}
-    advertised = {one.name for one in broker.advertised} if "advertised.listeners" in broker.settings else set()
+    is_advertised = "advertised.listeners" in broker.settings
+    advertised = {endpoint.name for endpoint in broker.advertised} if is_advertised else set()
     for endpoint in broker.listeners:
         is_hidden = advertised and endpoint.name not in advertised
         if endpoint.port_text in ports or "CONTROLLER" in endpoint.name or is_hidden:

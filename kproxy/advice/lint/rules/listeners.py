@@ -97,7 +97,7 @@ def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     names = [endpoint.name for endpoint in broker.listeners]
     if setting is None or not names or (listeners is None and not broker.complete):
         return
-    free = [one for one in broker.for_clients(broker.listeners) if broker.advertised_endpoint(one.name) is None]
+    free = [other for other in broker.for_clients(broker.listeners) if broker.advertised_endpoint(other.name) is None]
     for endpoint in broker.for_clients(broker.advertised):  # the rules for controllers report theirs
         if endpoint.name in names:
             continue

@@ -58,6 +58,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
     from kproxy.migrate.switch.fleet import open_fleet
     from kproxy.migrate.switch.operations import switch_clients
+    from kproxy.migrate.switch.switch_run import SwitchContext
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
     from tests.harness.migration.moving import rows, topics
     from tests.harness.migration.switched import TOKEN, Switched
@@ -90,21 +91,18 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
                 raise BenchError("the producers do not write")
             problems: list[str] = []
             with open_fleet(section) as those:
-                switch_result = switch_clients(
-                    spark,
-                    migration,
-                    endpoints,
-                    those,
-                    section,
-                    problems.append,
-                    lambda findings: problems.extend(
+                context = SwitchContext(
+                    spark=spark,
+                    migration=migration,
+                    endpoints=endpoints,
+                    fleet=those,
+                    section=section,
+                    log=problems.append,
+                    report=lambda findings: problems.extend(
                         f"{finding.severity}: {finding.subject}: {finding.text}" for finding in findings
                     ),
-                    lambda _: None,
-                    dry_run=False,
-                    reversible=False,
-                    until=lambda journal: journal.close(),
                 )
+                switch_result = switch_clients(context, lambda _: None, dry_run=False, reversible=False)
             if (
                 switch_result.drive_result is None
                 or switch_result.drive_result.end is not CoordinatorOutcome.RELEASED

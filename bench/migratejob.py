@@ -21,7 +21,7 @@ from bench.machine import rss
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice, state_topic_name
+from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice
 from kproxy.protocol.wire.api import ApiKey
 
 _ACKS_MS, _WINDOW = 30_000, 32
@@ -92,7 +92,7 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
     at, to = ClusterClient(source), ClusterClient(target)
     where = [(topic, partition) for partition in range(at.partition_count(topic))]
     ends = at.list_offsets(where, requests.LATEST)
-    copier = Copier(at, to, Job(name, state_topic_name(name), STATE_PARTITIONS))
+    copier = Copier(at, to, Job(name, STATE_PARTITIONS))
     records = size = 0
     ways: dict[str, int] = {}
     cpu, began = time.process_time(), time.monotonic()

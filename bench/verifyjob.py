@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from bench.machine import cpu_seconds, descendants
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state_topic
+from kproxy.migrate.clusters.topic_identities import migrated_topics
+from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state
+from kproxy.migrate.verify.trailing_records import CopiedEnd
 from kproxy.migrate.verify.verification import Verification
 
 
@@ -37,12 +38,12 @@ def say(what: str, run: Callable[[], int]) -> None:
 
 def verified(spark: SparkSession, source: str, target: str, name: str) -> int:
     """Verify from reading the state to the last job; return how many records are equal."""
-    cluster = ClusterClient(target)
-    try:
-        state = read_state_topic(cluster, name).values
-    finally:
-        cluster.close()
-    verification = Verification(spark, source, target).run(name, parse_copied_partitions(state), {})
+    values = read_state(target, name)
+    copied = parse_copied_partitions(values)
+    ends = {partition.target_where: CopiedEnd(partition.target_next) for partition in copied.values()}
+    verification = Verification(spark, source, target, read_copied_ends=lambda: ends).run(
+        name, copied, {}, migrated_topics(values)
+    )
     if verification.exit_code:
         raise SystemExit(f"{name} is not the same on both sides: {verification.differences}")
     return sum(partition.records for partition in verification.partitions)

@@ -142,9 +142,9 @@ class VerificationReport:
     lag: Sequence[LagSample] = ()
 
     @property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> tuple[Difference, ...]:
         """The first difference of each partition that has one."""
-        return [partition.difference for partition in self.partitions if partition.difference is not None]
+        return tuple(partition.difference for partition in self.partitions if partition.difference is not None)
 
     @property
     def is_equal(self) -> bool:

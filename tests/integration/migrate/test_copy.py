@@ -298,10 +298,10 @@ def test_a_streams_application_deletes_records_during_the_copy(site: Site) -> No
     made.commit(200)
 
     class Late(CopyRun):
-        def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
+        def _round(self, number: int, state_partitions: int, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
             if number == 1:
                 made.delete(150)
-            return super()._round(number, job, slices)
+            return super()._round(number, state_partitions, slices)
 
     stuck: list[str] = []
     progress = Late(

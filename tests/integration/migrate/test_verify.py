@@ -318,10 +318,10 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     text = " ".join(shown.split())
     assert "1 records on the target that were not copied from the source, 1 of them after the last" in text
     # A partition of which nobody tells where it ends is not verified.
-    from kproxy.migrate.verify import tailcheck
+    from kproxy.migrate.verify import trailing_records
 
     with monkeypatch.context() as patch:
-        patch.setattr(tailcheck, "list_log_offsets", lambda *_: {})
+        patch.setattr(trailing_records, "list_log_offsets", lambda *_: {})
         silent = verify(spark, broker, parts, kept=saved)
     assert all(one.note.startswith("the target returned no offsets of this partition") for one in silent.partitions)
     assert (silent.exit_code, of(silent, 1).kept.unknown, of(silent, 4).kept.upto) == (1, 1, COUNT)
@@ -354,14 +354,14 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
     # More is copied while the tails are looked at.
     for topic in topics:
         send(broker, topic, 0, made(COUNT))
-    from kproxy.migrate.verify import tailcheck
+    from kproxy.migrate.verify import trailing_records
 
     def ends(cluster: ClusterClient, places: Any) -> Any:
         assert CopyRun(spark, broker, broker, what).run().done
         return list_log_offsets(cluster, places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tailcheck, "list_log_offsets", ends)
+        patch.setattr(trailing_records, "list_log_offsets", ends)
         second = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
     assert verify_migration(spark, broker, broker, name).exit_code == 0

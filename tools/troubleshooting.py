@@ -174,11 +174,7 @@ def _table(messages: Iterable[ProgramMessage]) -> Iterator[str]:
 
 
 def _section(section: Section) -> str:
-    head = (
-        ["message", "reason", "meaning, and what to do"]
-        if section.has_reasons
-        else ["message", "meaning, and what to do"]
-    )
+    head = ["message", *(["reason"] if section.has_reasons else []), "meaning, and what to do"]
     table = [_cells(head), "|" + "---|" * len(head)]
     for meaning, messages in groupby(section.messages, key=lambda message: message.meaning):
         group = list(messages)

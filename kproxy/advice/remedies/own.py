@@ -34,13 +34,12 @@ def all_messages() -> tuple[Message, ...]:
 
 
 SECTIONS = (
-    Section("kproxy at start", start),
+    Section("kproxy at start", start, has_reasons=True),
     Section(
         "Reaching brokers",
         reachability,
         "These messages follow `cannot be reached:` or `no bootstrap server answers:`. The column `reason` has\n"
-        "the value of the label `reason` of the metric `kproxy_upstream_dial_failures_total`. Messages with the reasons\n"
-        "`wrong-cluster`, `wrong-node` and `unknown-node` are [above](#kproxy-at-start).",
+        "the value of the label `reason` of the metric `kproxy_upstream_dial_failures_total`.",
         has_reasons=True,
     ),
     Section(

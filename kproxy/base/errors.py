@@ -43,29 +43,26 @@ class ConfigError(KproxyError):
         super().__init__("; ".join(self.problems))
 
 
-class WireError(KproxyError):
-    """Bytes that cannot be Kafka's protocol, or a frame that must not be passed on.
-
-    `reason` is a short fixed word, fit for a metric label; `str()` is the text for people.
-    """
+class _ReasonedError(KproxyError):
+    """An error with a `reason`: a short fixed word, fit for a metric label; `str()` is the text for people."""
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
         super().__init__(one_line(text, _LONGEST))
 
 
-class UpstreamError(KproxyError):
+class WireError(_ReasonedError):
+    """Bytes that cannot be Kafka's protocol, or a frame that must not be passed on."""
+
+
+class UpstreamError(_ReasonedError):
     """A failure to reach an upstream address.
 
-    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit, proxy,
-    proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden, docker,
-    sasl, closed, wrong-cluster, wrong-node, unknown-node, other. The reasons of TLS begin with "tls". A server that is
-    not a Kafka broker has the reason of a `WireError`.
+    Its reasons are resolve, refused, timeout, unreachable, loop, limit, proxy, proxy-auth, ssh, ssh-host-key, ssh-auth,
+    ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden, docker, sasl, closed, wrong-cluster, wrong-node,
+    unknown-node, other. The reasons of TLS begin with "tls". A server that is not a Kafka broker has the reason of a
+    `WireError`.
     """
-
-    def __init__(self, reason: str, text: str) -> None:
-        self.reason = reason
-        super().__init__(one_line(text, _LONGEST))
 
     @property
     def lasting(self) -> bool:

@@ -46,7 +46,7 @@ class LogEvent:
         return address.rpartition(":")[0] or address
 
     @property
-    def row(self) -> Message | None:
+    def declaration(self) -> Message | None:
         """The declaration of the most precise message in this line."""
         return None if self.level == "INFO" else _declaration(self.text)
 

@@ -222,12 +222,12 @@ def _groups(tally: Tally, name: str) -> dict[str, Any]:
 
 def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveDiagnostic | None:
     """Return a finding if the event says that kproxy refused a client."""
-    row = event.row if event.refused else None
-    if row is None:
+    message = event.declaration if event.refused else None
+    if message is None:
         return None
     cluster = clusters[0].name if len(clusters) == 1 else ""
     text = f"A client at {event.refused} was refused: {event.text.partition(': ')[2]}."
-    return live_diagnostic(row.fault, cluster, text, client=event.refused)
+    return live_diagnostic(message.fault, cluster, text, client=event.refused)
 
 
 def _finding(finding: LiveDiagnostic) -> dict[str, Any]:
@@ -245,8 +245,8 @@ def _finding(finding: LiveDiagnostic) -> dict[str, Any]:
 
 
 def _event(event: LogEvent) -> dict[str, Any]:
-    row = event.row
-    remedy = None if row is None or row.fault is Fault.KPROXY else remedies.remedy_of(row.fault)
+    message = event.declaration
+    remedy = None if message is None or message.fault is Fault.KPROXY else remedies.remedy_of(message.fault)
     return {
         "number": event.number,
         "time": round(event.time, 3),
@@ -255,5 +255,5 @@ def _event(event: LogEvent) -> dict[str, Any]:
         "since": round(event.since, 3),
         "times": event.times,
         "meaning": None if remedy is None else remedy.cause,
-        "fix": None if row is None else row.meaning,
+        "fix": None if message is None else message.meaning,
     }

@@ -241,6 +241,6 @@ def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int
 
 def test_what_nobody_knows_has_no_row(events: EventLog) -> None:
     LOG.warning("something that no table has")
-    assert events.last()[-1].row is None
+    assert events.last()[-1].declaration is None
     LOG.warning("refused a connection from [::1]:4711: the client spoke something")
     assert events.last()[-1].refused == "[::1]"

@@ -296,7 +296,10 @@ def _write_struct(out: list[bytes], fields: tuple[Field, ...], version: int, fle
 
 def _write(out: list[bytes], field: Field, kind: str, version: int, flexible: bool, value: Any) -> None:
     if field.fields:
-        _write_struct(out, field.fields, version, flexible, value)
+        if kind == field.type and version in field.nullable:
+            out.append(b"\xff" if value is None else b"\1")
+        if value is not None:
+            _write_struct(out, field.fields, version, flexible, value)
     elif kind in FORMATS:
         out.append(struct.pack(">" + FORMATS[kind], value))
     elif value is None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kproxy.base.address import Address
-from kproxy.base.errors import WireError
 from kproxy.client.ask import contents
 from kproxy.client.ask.contents import Broker, ClusterContents, Group, GroupListing, Partition, Topic
-from kproxy.client.ask.questions import Question, UnreadableResponse
+from kproxy.client.ask.questions import Question
 from kproxy.client.ask.settings import LISTENER_SETTINGS, BrokerSettings, settings_question
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, ApiKey
@@ -208,44 +203,13 @@ async def test_who_leads_the_quorum() -> None:
     assert contents.quorum_leader_question({}) is None
 
 
-# What can go wrong
-
-QUESTIONS = [
-    (contents.contents_question(served(METADATA=5)), body_of(ApiKey.METADATA, 5, METADATA)),
-    (contents.groups_question(served(LIST_GROUPS=5)), body_of(ApiKey.LIST_GROUPS, 5, GROUPS)),
-    (contents.groups_question(served(LIST_GROUPS=0)), body_of(ApiKey.LIST_GROUPS, 0, GROUPS)),
-    (settings_question(served(DESCRIBE_CONFIGS=1), 1), body_of(ApiKey.DESCRIBE_CONFIGS, 1, CONFIGS)),
-    (contents.quorum_leader_question(served(DESCRIBE_QUORUM=0)), body_of(ApiKey.DESCRIBE_QUORUM, 0, QUORUM)),
-]
-each = pytest.mark.parametrize(("question", "whole"), QUESTIONS)
-
-
-@each
-async def test_an_answer_that_ends_anywhere(question: Question[object], whole: bytes) -> None:
-    """It is an error, or, for the quorum, of which only the beginning is read, an answer."""
-    for end in range(len(whole)):
-        try:
-            await question.ask(Answering({question.key: whole[:end]}))
-        except UnreadableResponse:
-            continue
-        assert question.key == ApiKey.DESCRIBE_QUORUM
-
-
-@each
-@given(data=st.data())
-async def test_an_answer_of_nonsense(question: Question[object], whole: bytes, data: st.DataObject) -> None:
-    spoiled = bytearray(whole)
-    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
-        spoiled[at] = data.draw(st.integers(0, 255))
-    answer = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
-    with contextlib.suppress(WireError):
-        await question.ask(Answering({question.key: answer}))
-
-
-@each
-async def test_counts_that_are_not_there(question: Question[object], whole: bytes) -> None:
-    """Two thousand million elements, and none of them behind."""
-    for count in (struct.pack(">i", 0x7FFFFFFF), struct.pack(">i", -2), b"\xff\xff\xff\xff\x0f"):
-        for before in range(20):
-            with contextlib.suppress(WireError):
-                await question.ask(Answering({question.key: bytes(before) + count}))
+ASKED = {
+    key.name: (key, body_of(key, version, values), question)
+    for key, version, values, question in (
+        (ApiKey.METADATA, 5, METADATA, contents.contents_question(served(METADATA=5))),
+        (ApiKey.LIST_GROUPS, 5, GROUPS, contents.groups_question(served(LIST_GROUPS=5))),
+        (ApiKey.DESCRIBE_CONFIGS, 1, CONFIGS, settings_question(served(DESCRIBE_CONFIGS=1), 1)),
+        (ApiKey.DESCRIBE_QUORUM, 0, QUORUM, contents.quorum_leader_question(served(DESCRIBE_QUORUM=0))),
+    )
+}
+"""Questions with an answer to each; what can go wrong with these is in `test_questions`."""

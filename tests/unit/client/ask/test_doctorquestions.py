@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import Question
@@ -48,7 +44,7 @@ ASKED: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[Any]]]] = {
     ),
     "mechanisms": (ApiKey.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms_question(SERVED))),
 }  # fmt: skip
-each = pytest.mark.parametrize("question", ASKED)
+"""What can go wrong with these is in `test_questions`."""
 
 
 async def answer(question: str, body: bytes | None = None) -> Any:
@@ -81,33 +77,3 @@ def test_an_old_broker_is_not_asked() -> None:
     assert doctorquestions.features_question({ApiKey.API_VERSIONS: range(3)}) is None
     assert questions.coordinator_question({}, "g") is None
     assert doctorquestions.mechanisms_question({}) is None
-
-
-@each
-async def test_an_answer_that_ends_anywhere(question: str) -> None:
-    key, whole, asking = ASKED[question]
-    for end in range(len(whole)):
-        with contextlib.suppress(WireError):
-            await asking(Broker({key: whole[:end]}))
-
-
-@each
-@given(data=st.data())
-async def test_an_answer_of_nonsense(question: str, data: st.DataObject) -> None:
-    key, whole, asking = ASKED[question]
-    spoiled = bytearray(whole)
-    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
-        spoiled[at] = data.draw(st.integers(0, 255))
-    body = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
-    with contextlib.suppress(WireError, UpstreamError):
-        await asking(Broker({key: body}))
-
-
-@each
-async def test_counts_that_are_not_there(question: str) -> None:
-    """Two thousand million elements, and none of them behind."""
-    key, _, asking = ASKED[question]
-    for count in (0x7FFFFFFF, -1, -2147483648):
-        for before in range(30):
-            with contextlib.suppress(WireError):
-                await asking(Broker({key: bytes(before) + struct.pack(">i", count)}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Callable
 
@@ -10,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import APIS, ApiKey
-from kproxy.protocol.wire.primitives import Underflow
 from kproxy.proxy.switching import requests
 from kproxy.proxy.switching.caps import CAPS
 from kproxy.proxy.switching.transactions import is_commit
@@ -251,35 +248,3 @@ def test_an_old_examination_of_a_position(version: int) -> None:
         tail = struct.pack(">iq", -1, -1) if version else struct.pack(">q", -1)
         answered = old_topics(lambda number, offset: struct.pack(">hi", error, number) + tail)  # noqa: B023
         assert requests.epochs_refusal(epochs, for_good=for_good) == old_frame(ID, answered)
-
-
-READERS = [
-    (requests.read_fetch, fetch(4)),
-    (requests.read_fetch, fetch(12)),
-    (requests.read_commit, ask(COMMIT, 9, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
-    (requests.deletion_refusal, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
-    (requests.read_epochs, ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{}, {}]}]})),
-    (is_commit, ask(ApiKey.END_TXN, 4, {"TransactionalId": "id"})),
-]
-
-
-@pytest.mark.parametrize(("read", "whole"), READERS)
-@given(data=st.data())
-def test_what_is_cut_off_or_nonsense_is_refused(
-    read: Callable[[bytes], object], whole: bytes, data: st.DataObject
-) -> None:
-    """Nothing else is raised, and nothing is read that is not there."""
-    cut = data.draw(st.integers(16, len(whole) - 1))
-    at = data.draw(st.integers(16, len(whole) - 1))
-    noise = data.draw(st.binary(min_size=1, max_size=8))
-    for frame in (whole[:cut], whole[:at] + noise + whole[at + len(noise) :], whole[:at] + b"\xff" * 30):
-        with contextlib.suppress(Underflow, WireError):
-            read(frame)
-
-
-def test_a_count_of_billions_costs_nothing() -> None:
-    whole = bytearray(fetch(4))
-    at = whole.index(b"\x00\x01a") - 4
-    whole[at : at + 4] = b"\x7f\xff\xff\xff"
-    with pytest.raises(Underflow):
-        requests.read_fetch(bytes(whole))

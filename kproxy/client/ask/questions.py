@@ -14,6 +14,7 @@ protocol has the id of the node that answers, but these responses reveal it:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import ssl
 import struct
@@ -112,9 +113,8 @@ class Question(Generic[T]):
             raise UpstreamError("timeout", "no answer") from None
         except NotAResponse as error:
             raise error.for_request(self.key) from None
-        except (
-            ssl.SSLError
-        ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+        except ssl.SSLError as error:
+            # A broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4).
             raise UpstreamError(*faults.explain_broker_error(error)) from None
         except OSError as error:
             raise UpstreamError("other", error.strerror or str(error)) from None
@@ -175,9 +175,8 @@ async def _read_metadata(version: int, body: bytes) -> ClusterNodes:
 def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
     cluster_id = None
     if version == 2:
-        _, at = read_string(
-            body, _end_of_last_node(walk), len(body), compact=False, nullable=True
-        )  # the last broker's rack
+        # The last broker's rack stands before it.
+        _, at = read_string(body, _end_of_last_node(walk), len(body), compact=False, nullable=True)
         cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
     return ClusterNodes(_text(cluster_id), NodeKind.BROKER, tuple(walk.endpoints))
 
@@ -232,19 +231,13 @@ async def _walk_to_last_node(body: bytes, key: int, version: int) -> Walk:
 
     Only long responses queue: those of another cluster must not delay an ordinary one.
     """
-    if len(body) <= _SHORT:
-        return _check_walk(await _walk_with_pauses(body, key, version))
-    async with _LONG_RESPONSES:
-        return _check_walk(await _walk_with_pauses(body, key, version))
-
-
-async def _walk_with_pauses(body: bytes, key: int, version: int) -> Walk:
     walk = _new_walk(key, version)
-    at = walk.advance(body, 0, len(body))
-    while walk.paused:
-        await asyncio.sleep(0)
-        at = walk.advance(body, at, len(body))
-    return walk
+    async with _LONG_RESPONSES if len(body) > _SHORT else contextlib.nullcontext():
+        at = walk.advance(body, 0, len(body))
+        while walk.paused:
+            await asyncio.sleep(0)
+            at = walk.advance(body, at, len(body))
+    return _check_walk(walk)
 
 
 def _new_walk(key: int, version: int) -> Walk:

@@ -116,22 +116,7 @@ def _header(
     last_offset_delta: int,
 ) -> bytes:
     attributes = codec & CODEC_MASK | (TRANSACTIONAL if producer.transactional else 0)
-    header = bytearray(
-        V2.pack(
-            0,
-            V2_SIZE - OVERHEAD + len(records),
-            -1,
-            2,
-            0,
-            attributes,
-            last_offset_delta,
-            wrap_int64(base_timestamp),
-            wrap_int64(max_timestamp),
-            producer.id,
-            producer.epoch,
-            producer.sequence,
-            count,
-        )
-    )
+    size, times = V2_SIZE - OVERHEAD + len(records), (wrap_int64(base_timestamp), wrap_int64(max_timestamp))
+    header = bytearray(V2.pack(0, size, -1, 2, 0, attributes, last_offset_delta, *times, *producer[:3], count))
     _CRC.pack_into(header, _CRC_AT, crc32c(records, crc32c(header[_CHECKED_AT:])))
     return bytes(header)

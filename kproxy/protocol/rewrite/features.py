@@ -12,7 +12,6 @@ The length stays the same: only the levels, int16 each, change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 
 from kproxy.protocol.wire.api import ApiKey
@@ -22,53 +21,38 @@ _SUPPORTED, _FINALIZED = 0, 2  # tags of ApiVersions responses from version 3 on
 _LEVELS = Struct(">hh")
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature that changes which requests clients send, and the versions that each level needs.
+_NAME = b"transaction.version"
+# By level, the lowest versions with which it can be used; level 1 changes only what brokers write to their own topic.
+_NEEDS: Mapping[int, Mapping[int, int]] = {
+    0: {}, 1: {}, 2: {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5},
+}  # fmt: skip
+# Any of these a level above may need, which kproxy does not know, in the newest version that the broker has.
+_APIS = frozenset({ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT})
 
-    `needs` is, by level, API key → lowest version with which the level can be used. A level above them all may need any
-    of `apis` in the newest version that the broker has, because kproxy does not know it.
+
+def _is_usable(level: int, capped: Mapping[int, int]) -> bool:
+    """Return whether a level can be used.
+
+    `capped` is API key → the newest version left, -1 for none, for each API that was capped.
     """
-
-    name: bytes
-    needs: Mapping[int, Mapping[int, int]]
-    apis: frozenset[int]
-
-    def usable(self, level: int, capped: Mapping[int, int]) -> bool:
-        """Return whether a level can be used.
-
-        `capped` is API key → the newest version left, -1 for none, for each API that was capped.
-        """
-        if level > max(self.needs):
-            return self.apis.isdisjoint(capped)
-        needs = self.needs.get(level, {})
-        return all(capped.get(key, version) >= version for key, version in needs.items())
-
-    def limit(self, level: int, capped: Mapping[int, int]) -> int:
-        """Return the highest usable level up to this one."""
-        if self.usable(level, capped):
-            return level
-        return max(lower for lower in range(max(self.needs) + 1) if lower < level and self.usable(lower, capped))
+    if level > max(_NEEDS):
+        return _APIS.isdisjoint(capped)
+    return all(capped.get(key, version) >= version for key, version in _NEEDS.get(level, {}).items())
 
 
-FEATURES = (
-    Feature(
-        b"transaction.version",
-        # 1 changes only what brokers write to their own topic.
-        needs={0: {}, 1: {}, 2: {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}},
-        apis=frozenset({ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}),
-    ),
-)
+def limit_level(level: int, capped: Mapping[int, int]) -> int:
+    """Return the highest usable level up to this one."""
+    lower = range(min(level - 1, max(_NEEDS)), -1, -1)
+    return next(usable for usable in (level, *lower) if _is_usable(usable, capped))
 
 
 def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:
     """Return the part of an ApiVersions response (version 3 or newer) after the API versions, with levels lowered.
 
-    It stays the same unless one of the capped APIs matters to a feature. Raises WireError or Underflow if it is
+    It stays the same unless one of the capped APIs matters to the feature. Raises WireError or Underflow if it is
     malformed.
     """
-    affected = {feature.name: feature for feature in FEATURES if not feature.apis.isdisjoint(capped)}
-    if not affected:
+    if _APIS.isdisjoint(capped):
         return tail
     edited = bytearray(tail)
     end = len(edited)
@@ -79,19 +63,12 @@ def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:
         if at + size > end:
             raise Underflow
         if tag in (_SUPPORTED, _FINALIZED):
-            _lower_levels(edited, at, at + size, affected, capped, highest_first=tag == _FINALIZED)
+            _lower_levels(edited, at, at + size, capped, highest_first=tag == _FINALIZED)
         at += size
     return bytes(edited)
 
 
-def _lower_levels(
-    edited: bytearray,
-    at: int,
-    end: int,
-    affected: Mapping[bytes, Feature],
-    capped: Mapping[int, int],
-    highest_first: bool,
-) -> None:
+def _lower_levels(edited: bytearray, at: int, end: int, capped: Mapping[int, int], *, highest_first: bool) -> None:
     """Lower the levels in a compact array of name, two levels, tags.
 
     The levels are lowest and highest supported, or highest and lowest finalized.
@@ -102,9 +79,7 @@ def _lower_levels(
         if end - at < _LEVELS.size:
             raise Underflow
         levels = _LEVELS.unpack_from(edited, at)
-        feature = affected.get(name or b"")
-        if feature is not None:
-            highest = levels[0 if highest_first else 1]
-            limit = feature.limit(highest, capped)
+        if name == _NAME:
+            limit = limit_level(levels[0 if highest_first else 1], capped)
             _LEVELS.pack_into(edited, at, *(min(level, limit) for level in levels))
         at = skip_tags(edited, at + _LEVELS.size, end)

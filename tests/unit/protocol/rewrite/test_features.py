@@ -8,13 +8,12 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions
-from kproxy.protocol.rewrite.features import FEATURES, lower_levels
+from kproxy.protocol.rewrite.features import limit_level, lower_levels
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import ApiKey
 from tests.unit.kafka_frames import UNKNOWN, asked, encode, read, response
 
 DEFINITION = definitions.load_message("ApiVersionsResponse")
-TRANSACTION = FEATURES[0]
 OTHER = ("metadata.version", 7, 30)
 
 
@@ -97,7 +96,7 @@ def test_the_known_level_stays_although_its_apis_are_capped(version: int) -> Non
     ],
 )
 def test_which_level_needs_which_version(level: int, capped: dict[int, int], limit: int) -> None:
-    assert TRANSACTION.limit(level, capped) == limit
+    assert limit_level(level, capped) == limit
 
 
 def test_only_the_levels_change() -> None:

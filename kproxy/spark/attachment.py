@@ -254,7 +254,9 @@ class _Application:
                 make_join_task(self.config.to_json(), self._executor_timeout()),
                 self._deadline - time.monotonic(),
             )
-            yield from run_on_executors(self._context, self._group, task, tasks, seconds, self._is_abandoned)
+            yield from run_on_executors(
+                self._context, self._group, task=task, tasks=tasks, seconds=seconds, given_up=self._is_abandoned
+            )
 
     # Afterwards
 

@@ -58,7 +58,12 @@ def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
         NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), addresses, strict=True)
     )
     broker_properties = props.broker_properties(
-        1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"}
+        1,
+        node.data,
+        listeners=[internal],
+        controller=(1, controller),
+        brokers=1,
+        extra={"process.roles": "broker,controller"},
     )
     broker_properties["listeners"] += f",{CONTROLLER}://{controller.bound}"
     path = node.write(broker_properties)

@@ -191,20 +191,20 @@ class NodeFleet:
         return props.controller_properties(
             node.id,
             node.data,
-            node.listeners[CONTROLLER],
-            plan.brokers,
-            plan.properties,
-            plan.controller_properties,
+            listener=node.listeners[CONTROLLER],
+            brokers=plan.brokers,
+            broker_extra=plan.properties,
+            extra=plan.controller_properties,
         )
 
     def _configure(self, node: NodeProcess) -> None:
         properties = props.broker_properties(
             node.id,
             node.data,
-            list(node.listeners.values()),
-            (self.controller.id, self.controller.listeners[CONTROLLER]),
-            self._plan.brokers,
-            {**self._plan.properties, **self._properties[node.id]},
+            listeners=list(node.listeners.values()),
+            controller=(self.controller.id, self.controller.listeners[CONTROLLER]),
+            brokers=self._plan.brokers,
+            extra={**self._plan.properties, **self._properties[node.id]},
         )
         node.write(properties)
 

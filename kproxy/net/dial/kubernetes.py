@@ -71,7 +71,7 @@ class Kubernetes:
         if meaning.ip is not None:
             selector = quote(f"status.podIP={meaning.ip}", safe="")
             path = f"{_api_path('', meaning.namespace, 'pods')}?fieldSelector={selector}"
-            pod = kubenames.find_running_pod(await self._get(path, "list", "pods", meaning, address, deadline))
+            pod = kubenames.find_running_pod(await self._get(path, "pods", meaning, address, deadline))
             if pod is None:
                 raise TargetNotFound(
                     "resolve", f"no pod that runs in namespace {meaning.namespace} has this IP address"
@@ -81,7 +81,7 @@ class Kubernetes:
             return PodPort(meaning.namespace, meaning.pod, address.port)
         assert meaning.service is not None
         path = _api_path("", meaning.namespace, "services", meaning.service)
-        service = await self._get(path, "get", "services", meaning, address, deadline)
+        service = await self._get(path, "services", meaning, address, deadline)
         if service is None:
             return None
         slices = await self._slices(meaning, address, deadline)
@@ -90,10 +90,10 @@ class Kubernetes:
     async def _slices(self, meaning: NameMeaning, address: Address, deadline: Deadline) -> object:
         label = quote(f"kubernetes.io/service-name={meaning.service}", safe="")
         path = f"{_api_path('discovery.k8s.io', meaning.namespace, 'endpointslices')}?labelSelector={label}"
-        return await self._get(path, "list", "endpointslices.discovery.k8s.io", meaning, address, deadline)
+        return await self._get(path, "endpointslices.discovery.k8s.io", meaning, address, deadline)
 
     async def _get(
-        self, path: str, verb: str, resource: str, meaning: NameMeaning, address: Address, deadline: Deadline
+        self, path: str, resource: str, meaning: NameMeaning, address: Address, deadline: Deadline
     ) -> object | None:
         """Return a document of the API; None if the object does not exist."""
         try:
@@ -101,6 +101,7 @@ class Kubernetes:
         except KubeStatusError as error:
             if error.status == 404:
                 return None
+            verb = "list" if "?" in path else "get"  # the right in Kubernetes' RBAC
             raise self._explain(error, verb, resource, meaning.namespace, address) from None
         return document
 

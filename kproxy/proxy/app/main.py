@@ -84,7 +84,9 @@ def run(
         selector = RelaySelector()
         connection_limit = ConnectionLimit(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-            return runner.run(App(config, selector, connection_limit, invocation, source, log).run(job))
+            return runner.run(
+                App(config, selector, connection_limit, invocation=invocation, source=source, log=log).run(job)
+            )
 
 
 class App:
@@ -149,7 +151,12 @@ class App:
         if switching is not None:
             self._config = switching.adopt(self._config)
         clusters = self._clusters = Clusters(
-            self._config, self._metrics, self._connection_limit, self._sessions, supervised, self._invocation
+            self._config,
+            self._metrics,
+            self._connection_limit,
+            sessions=self._sessions,
+            supervised=supervised,
+            invocation=self._invocation,
         )
         try:
             await warn_about_neighbours(self._config)

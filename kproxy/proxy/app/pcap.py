@@ -129,12 +129,12 @@ class PcapWriter:
             flags = ACK | PSH if part else ACK
             if from_client:
                 packet = pcapng.tcp_packet(
-                    connection.client, connection.local, connection.sent, connection.received, flags, part
+                    connection.client, connection.local, connection.sent, connection.received, flags=flags, payload=part
                 )
                 connection.sent = _after(connection.sent, len(part))
             else:
                 packet = pcapng.tcp_packet(
-                    connection.local, connection.client, connection.received, connection.sent, flags, part
+                    connection.local, connection.client, connection.received, connection.sent, flags=flags, payload=part
                 )
                 connection.received = _after(connection.received, len(part))
             yield pcapng.packet_block(connection.interface, time, packet, comment)

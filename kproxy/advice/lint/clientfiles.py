@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.advice.lint.model import ClientConfig, ClientPlacement, Setup, parse_servers
+from kproxy.advice.lint.model import ClientConfig, Setup, parse_servers
 from kproxy.advice.lint.source import SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
@@ -51,7 +51,7 @@ def _add_client(source: SourceFile, name: str, own: dict[str, ConfigValue], setu
     settings = dict(own)
     if "sasl.mechanisms" in own:
         settings.setdefault("sasl.mechanism", replace(own["sasl.mechanisms"]))
-    setup.clients.append(ClientConfig(name, location, ClientPlacement.ANYWHERE, tuple(servers), settings))
+    setup.clients.append(ClientConfig(name, location, tuple(servers), settings))
 
 
 def _first_location(source: SourceFile, values: Iterable[ConfigValue]) -> SourceLocation:

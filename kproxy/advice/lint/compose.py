@@ -10,7 +10,6 @@ from kproxy.advice.lint import images
 from kproxy.advice.lint.model import (
     BrokerConfig,
     ClientConfig,
-    ClientPlacement,
     ComposeService,
     ImageFamily,
     PublishedPort,
@@ -160,9 +159,7 @@ class _ServiceReader:
                 settings = {"security.protocol": protocol} if protocol is not None else {}
                 name = f"service {service.name}"
                 servers = tuple(parse_servers(value))
-                self.setup.clients.append(
-                    ClientConfig(name, value.location, ClientPlacement.CONTAINER, servers, settings, service)
-                )
+                self.setup.clients.append(ClientConfig(name, value.location, servers, settings, service))
 
     def protocol_variable(self, service: ComposeService, word: str) -> ConfigValue | None:
         """Return the variable with the security protocol that belongs to a variable with bootstrap servers."""

@@ -220,13 +220,6 @@ class BrokerConfig:
         return self.names(key) or self.names("sasl.enabled.mechanisms")
 
 
-class ClientPlacement(Enum):
-    """The environment in which a client runs."""
-
-    CONTAINER = "in a container of the Compose file"
-    ANYWHERE = "anywhere"  # unknown: a properties file does not show it
-
-
 @dataclass(frozen=True, slots=True)
 class BootstrapServer:
     """One bootstrap server of a client."""
@@ -244,11 +237,11 @@ class ClientConfig:
 
     name: str
     location: SourceLocation
-    placement: ClientPlacement
     servers: tuple[BootstrapServer, ...]
     settings: Mapping[str, ConfigValue]
     """Its properties by Kafka's names, without the prefixes of the file."""
     service: ComposeService | None = None
+    """The container that it runs in; None if the file does not show where it runs."""
 
     def get(self, key: str) -> str:
         return self.settings[key].text if key in self.settings else ""

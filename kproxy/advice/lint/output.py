@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from kproxy.advice.lint.findings import redact
@@ -106,18 +106,7 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
             to_json(diagnostic, rule=finding.rule, fixable=bool(finding.edits))
             for finding, diagnostic in zip(report.findings, diagnostics(report), strict=True)
         ],
-        "reach": [
-            {
-                "broker": clean(row.broker),
-                "listener": clean(row.listener),
-                "protocol": row.protocol,
-                "advertised": clean(row.advertised),
-                "same_network": row.same_network,
-                "host": row.host,
-                "other_hosts": row.other_hosts,
-            }
-            for row in report.reachability
-        ],
+        "reach": [{key: clean(text) for key, text in asdict(row).items()} for row in report.reachability],
         "not_checked": [clean(line) for line in report.unchecked],
         "unreadable": {clean(name): clean(why) for name, why in report.unreadable.items()},
     }

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import (
-    PROTOCOLS,
-    BootstrapServer,
-    BrokerConfig,
-    ClientConfig,
-    ClientPlacement,
-    ComposeService,
-    Setup,
-)
+from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, BrokerConfig, ClientConfig, ComposeService, Setup
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
@@ -57,8 +49,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
                 text, line = f"'{entry}' is not HOST:PORT", f"{servers.key}=HOST:9092"
                 yield finding("bootstrap-syntax", servers, client, text, edits, line)
     mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.jaas.config")
-    is_anywhere = client.placement is ClientPlacement.ANYWHERE
-    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and is_anywhere:
+    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and client.service is None:
         text = f"{mechanism.key} is set, but security.protocol is {client.protocol}, which has no login"
         edits = protocol.replace(f"SASL_{client.protocol}") if protocol is not None else None
         line, why, warning = "security.protocol=SASL_SSL", "The client does not log in.", Severity.WARNING
@@ -189,7 +180,7 @@ def _container_listener(broker: BrokerConfig) -> ListenerEndpoint | None:
 def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: ListenerEndpoint) -> Iterator[LintDiagnostic]:
     """Check that client and listener have the same protocol and SASL mechanism."""
     protocol, own, setting = broker.protocol(endpoint.name), client.protocol, client.settings.get("security.protocol")
-    if not protocol or own not in PROTOCOLS or (setting is None and client.placement is ClientPlacement.CONTAINER):
+    if not protocol or own not in PROTOCOLS or (setting is None and client.service is not None):
         return
     location = setting or client.servers[0].value
     if own != protocol:

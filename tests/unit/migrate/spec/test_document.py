@@ -11,8 +11,8 @@ import yaml
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.spec.document import Migration, read_migration
-from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, TopicSelection
+from kproxy.migrate.spec.document import read_migration
+from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
 from kproxy.migrate.spec.schema import json_schema
 from kproxy.spark.configuration import build_host_config
 

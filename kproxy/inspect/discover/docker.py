@@ -33,13 +33,10 @@ def search_docker(name: str, path: Path) -> PlaceResult:
     """Search the containers behind this socket for brokers."""
     try:
         listed = engine.get(path, "/containers/json")
-        containers = (
-            [container for container in listed if isinstance(container, dict)] if isinstance(listed, list) else []
-        )
+        containers = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         likely = [container for container in containers if _may_be_broker(container)][:_MOST_CONTAINERS]
-        descriptions = [
-            engine.get(path, f"/containers/{engine.check_id(container.get('Id'))}/json") for container in likely
-        ]
+        ids = [engine.check_id(container.get("Id")) for container in likely]
+        descriptions = [engine.get(path, f"/containers/{id_}/json") for id_ in ids]
     except engine.EngineError as error:
         return PlaceResult(name, problem=str(error))
     return PlaceResult(name, list(_clusters(descriptions)))
@@ -79,10 +76,8 @@ def _broker(description: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] 
     networks = description["NetworkSettings"]["Networks"] or {}
     published = list(_published(description["NetworkSettings"].get("Ports") or {}))
     # On Linux, containers' own addresses are this machine's neighbours; elsewhere they are in a virtual machine.
-    addresses = (
-        [str(network.get("IPAddress") or "") for network in networks.values()] if sys.platform == "linux" else []
-    )
-    address = one_line(next((address for address in addresses if address), ""), 70)
+    own = [str(network.get("IPAddress") or "") for network in networks.values()] if sys.platform == "linux" else []
+    address = one_line(next(filter(None, own), ""), 70)
     labels = config.get("Labels") or {}
     group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
     if group in ("bridge", "host", "podman"):
@@ -98,19 +93,13 @@ def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the broker's properties, as far as its variables and its command contain them."""
     pairs = (str(word).partition("=") for word in config.get("Env") or ())
     variables = {key: value for key, _, value in pairs}
-    image_kind = images.recognise_image(image)
-    settings = {}
-    if image_kind is not None:
-        for key, value in variables.items():
-            if (name := images.property_name(image_kind.family, key)) is not None:
-                settings[name] = value
-        settings = {**images.defaults(image_kind.family, settings), **settings}
-    else:
-        command = [str(word) for word in config.get("Cmd") or ()]
-        for flag, name in (("--kafka-addr", "listeners"), ("--advertise-kafka-addr", "advertised.listeners")):
-            if value := _flag(command, flag):
-                settings[name] = value
-    return settings
+    if (kind := images.recognise_image(image)) is not None:
+        names = {key: images.property_name(kind.family, key) for key in variables}
+        settings = {name: variables[key] for key, name in names.items() if name is not None}
+        return {**images.defaults(kind.family, settings), **settings}
+    command = [str(word) for word in config.get("Cmd") or ()]
+    flags = {"listeners": "--kafka-addr", "advertised.listeners": "--advertise-kafka-addr"}
+    return {name: value for name, flag in flags.items() if (value := _flag(command, flag))}
 
 
 def _flag(command: Sequence[str], flag: str) -> str:

@@ -101,22 +101,21 @@ class _ResourceSearch:
         self.left_out.append(resource)
         return items
 
-    def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
+    def _clusters(self, items: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield the clusters of an operator: name, namespace and resource."""
         for item in items:
             name, namespace = _named(item)
-            if not name:
-                continue
-            self._known.add((namespace, name))
+            if name:
+                self._known.add((namespace, name))
+                yield name, namespace, item
+
+    def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
+        for name, namespace, item in self._clusters(items):
             listeners = _dicts(_within(item, "spec", "kafka", "listeners"))
-            internal = [
-                listener for listener in listeners if listener.get("type") in ("internal", "cluster-ip")
-            ] or listeners
-            plain = [
-                listener for listener in internal if not listener.get("tls") and not listener.get("authentication")
-            ]
+            internal = [each for each in listeners if each.get("type") in ("internal", "cluster-ip")] or listeners
+            plain = [each for each in internal if not each.get("tls") and not each.get("authentication")]
             for listener in (plain or internal)[:1]:
-                port = listener.get("port")
-                if isinstance(port, int):
+                if isinstance(port := listener.get("port"), int):
                     yield self._found_strimzi(name, namespace, port, listener)
 
     def _found_strimzi(self, name: str, namespace: str, port: int, listener: Mapping[str, Any]) -> ClusterCandidate:
@@ -125,23 +124,17 @@ class _ResourceSearch:
             words = (*words, "--tls", "--tls-ca", "ca.crt")
             secret = f"kubectl -n {namespace} get secret {name}-cluster-ca-cert"
             notes.append(f"ca.crt is made by: {secret} -o 'jsonpath={{.data.ca\\.crt}}' | base64 -d > ca.crt")
-        how = _within(listener, "authentication", "type")
-        if how:
+        if how := _within(listener, "authentication", "type"):
             notes.append(f"the listener wants a login ({one_line(str(how), 40)}): see docs/recipes/kubernetes.md")
         return ClusterCandidate(f"Strimzi cluster {name} in namespace {namespace}", words, tuple(notes))
 
     def cfk(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
-        for item in items:
-            name, namespace = _named(item)
-            if not name:
-                continue
-            self._known.add((namespace, name))
-            notes = []
+        for name, namespace, item in self._clusters(items):
             internal = _within(item, "spec", "listeners", "internal")
-            if isinstance(internal, dict) and (internal.get("tls") or internal.get("authentication")):
-                notes.append("the internal listener has TLS or a login: add --tls and --sasl")
+            is_guarded = isinstance(internal, dict) and (internal.get("tls") or internal.get("authentication"))
+            notes = ("the internal listener has TLS or a login: add --tls and --sasl",) if is_guarded else ()
             words = self._run(namespace, f"{name}:9071")
-            yield ClusterCandidate(f"Confluent cluster {name} in namespace {namespace}", words, tuple(notes))
+            yield ClusterCandidate(f"Confluent cluster {name} in namespace {namespace}", words, notes)
 
     def services(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
         """Yield brokers that no operator manages.
@@ -154,18 +147,14 @@ class _ResourceSearch:
             labels = _within(item, "metadata", "labels")
             labels = labels if isinstance(labels, dict) else {}
             made_by = str(labels.get("strimzi.io/cluster") or labels.get("platform.confluent.io/cr-name") or "")
-            ports = [port_spec for port_spec in _dicts(_within(item, "spec", "ports")) if _is_kafka(name, port_spec)]
-            if not name or not ports or (namespace, made_by) in self._known or (namespace, name) in self._known:
-                continue
-            port = ports[0].get("port")
-            if not isinstance(port, int):
+            ports = [port.get("port") for port in _dicts(_within(item, "spec", "ports")) if _is_kafka(name, port)]
+            is_known = not self._known.isdisjoint({(namespace, made_by), (namespace, name)})
+            if not name or is_known or not ports or not isinstance(ports[0], int):
                 continue
             application = made_by or str(labels.get("app.kubernetes.io/instance") or labels.get("app") or name)
-            headless = _within(item, "spec", "clusterIP") == "None"
-            rank = ("bootstrap" not in name, headless, len(name))
-            key = (namespace, application)
-            if key not in best or rank < best[key][0]:
-                best[key] = (rank, name, port)
+            rank = ("bootstrap" not in name, _within(item, "spec", "clusterIP") == "None", len(name))
+            candidate = (rank, name, ports[0])
+            best[namespace, application] = min(best.get((namespace, application), candidate), candidate)
         for (namespace, _), (_, name, port) in sorted(best.items()):
             words = self._run(namespace, f"{name}:{port}")
             yield ClusterCandidate(f"Service {name} in namespace {namespace}, by its port", words)

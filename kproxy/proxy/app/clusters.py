@@ -19,13 +19,13 @@ from kproxy.proxy.app import nextstep
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.nodedisplay import show_nodes
 from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.report import report
-from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup, error_summary
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics

@@ -25,7 +25,7 @@ dialqueue           limits how many clients wait for a connection to their node 
 pendingconnections  clients without a session yet: the TLS handshake, their route, the dial
 allsessions         the sessions of all clusters of the process
 sessions            creates the session of a client whose node is connected, and ends it
-insessionchannel    sends kproxy's own requests within a session, between the client's; logs in again so
+insessionchannel    sends kproxy's own requests within a session, between the client's: verifies the node, logs in again
 switchableunit      what a unit that can be switched needs beside its sessions
 writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
 sessionguards       the guards of a unit's sessions after a switch

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.cluster.clientconnection import ClientConnection
-from kproxy.proxy.cluster.clientroute import DialNode, LocaliseForHost
+from kproxy.proxy.cluster.clientroute import ClusterUpdate, DialNode, LocaliseForHost
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.pendingconnections import NodeExists
-from kproxy.proxy.cluster.sessions import ClusterUpdate, Sessions
+from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
@@ -22,6 +22,8 @@ from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.introduction import is_long_enough, read_introduction
 
 if TYPE_CHECKING:
+    from kproxy.net.tls.handshakes import ClientTls
+    from kproxy.proxy.cluster.nodedialer import AffectsSession
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.switching.parts import Part
 
@@ -56,6 +58,21 @@ class ClientRoute:
     def name(self) -> str:
         """The name of the part; "" for the cluster."""
         return "" if self.part is None else self.part.name
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUpdate:
+    """The new configuration of a cluster that is already served."""
+
+    config: ClusterConfig
+    tls: ClientTls | None
+    """TLS with its clients; None: they connect without it."""
+    concerns: AffectsSession
+    """The predicate that selects the open sessions which the change affects."""
+    switches: bool = False
+    """True if the cluster can be switched to another upstream."""
+    parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
+    """The configuration and the affected sessions of each part, by its name."""
 
 
 Routes = dict[str, ClientRoute]

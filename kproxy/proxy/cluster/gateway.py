@@ -15,8 +15,7 @@ from time import monotonic
 from kproxy.base.address import Address
 from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError, WireError
-from kproxy.base.messages.message import Message
-from kproxy.base.messages.runtime import NODE_FOUND, NODE_MOVED, NODE_REMOVED, NODE_RETURNED
+from kproxy.base.messages.runtime import NODE_FOUND
 from kproxy.base.messages.start import (
     LISTEN_PORT_OF_CONNECTION,
     PORT_NOT_SHARED,
@@ -25,7 +24,6 @@ from kproxy.base.messages.start import (
     WILDCARD_NOT_ADVERTISED,
 )
 from kproxy.base.messages.switches import CLUSTER_ID_AFTER_LOGIN, CLUSTER_ID_MISSING, SAME_CLUSTER, UPSTREAM_SILENT
-from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending
@@ -35,7 +33,7 @@ from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
-from kproxy.proxy.cluster.nodeports import NODES_LOGGED_APART, NodePorts
+from kproxy.proxy.cluster.nodeports import NodePorts
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import PortSharing, ProcessClaims
@@ -46,9 +44,6 @@ from kproxy.proxy.switching.logins import LoginMode
 from kproxy.proxy.switching.parts import unit_name
 
 log = logging.getLogger(__name__)
-
-# If more nodes come, go or move together, there is one line for all of them.
-_LINES_AT_ONCE = 20
 
 
 class Gateway:
@@ -311,7 +306,7 @@ class Gateway:
         change = upstream.topology.learn(endpoints, monotonic())
         if change != TopologyChange():
             upstream.explorer.notify_change()
-            _log_changes(upstream, change)
+            upstream.log_changes(change)
             self._on_change()
         # Another response may have named some of them, whose listeners are not bound yet.
         named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
@@ -332,7 +327,7 @@ class Gateway:
             node.key: NODE_FOUND(node=node.key, address=node.advertised, port=self.local_address(node, host).port)
             for node in filter(self.is_bound, nodes)
         }
-        _log_nodes(level, upstream, NODE_FOUND, texts)
+        upstream.log_nodes(level, NODE_FOUND, texts)
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """Return the bound local addresses of a response's endpoints. Raises WireError and ListenersPending."""
@@ -405,32 +400,6 @@ class Gateway:
 
 def _not_served() -> WireError:
     return WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
-
-
-def _log_changes(upstream: Upstream, change: TopologyChange) -> None:
-    moved = {
-        node.key: NODE_MOVED(node=node.key, former=before, address=node.advertised, port=node.port)
-        for node, before in change.moved
-    }
-    _log_nodes(logging.INFO, upstream, NODE_MOVED, moved)
-    for message, nodes in ((NODE_REMOVED, change.gone), (NODE_RETURNED, change.back)):
-        texts = {node.key: message(node=node.key, address=node.advertised) for node in nodes}
-        _log_nodes(logging.INFO, upstream, message, texts)
-
-
-def _log_nodes(level: int, upstream: Upstream, message: Message, texts: Mapping[NodeKey, str]) -> None:
-    """Log a line for each node; if there are many, one line for all of them, with the first."""
-    title = upstream.config.title
-    prefix = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
-    many = len(texts) > _LINES_AT_ONCE
-    for key, text in texts.items():
-        if many:
-            further = f", and so on: {len(texts) - 1} more nodes"
-            log.log(level, "%s%s%s", prefix, text, further, extra=about(title, message.text))
-            return
-        # A broker may name other nodes each time, which must not crowd other lines out of the log.
-        topic = about(title, message.text, key.node_id % NODES_LOGGED_APART)
-        log.log(level, "%s%s", prefix, text, extra=topic)
 
 
 def _bind_problem(listen: Address, error: OSError, *, shared: bool) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from kproxy.base.errors import UpstreamError
@@ -17,6 +18,7 @@ from kproxy.proxy.relay.session import Session
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginAttempt, LoginContext
+    from kproxy.proxy.cluster.clientconnection import ClientConnection
 
 
 class InSessionChannel(Channel):
@@ -107,3 +109,23 @@ async def _prepare(logged_in: LoginContext, until: float) -> LoginAttempt:
             if asyncio.get_running_loop().time() + _PAUSE > until:
                 raise
         await asyncio.sleep(_PAUSE)
+
+
+async def verify_within(
+    connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]
+) -> None:
+    """Verify the connection within the session; then let the client's requests pass, or close the session.
+
+    It closes as if the broker had closed it, and the client's next attempt uses another address.
+    """
+    connection.channel = InSessionChannel(session)
+    try:
+        await verify(connection.channel)
+    except UpstreamError as error:
+        connection.channel = None
+        if not session.closed:
+            session.ended_by = "upstream"
+            session.close(error)
+    else:
+        connection.channel = None
+        session.release()

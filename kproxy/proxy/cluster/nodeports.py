@@ -25,7 +25,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey
-from kproxy.proxy.cluster.upstream import Upstream
+from kproxy.proxy.cluster.upstream import NODES_LOGGED_APART, Upstream
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,6 @@ _FEW = 20
 # Of those that name more, a cluster may have so many times as many new nodes as it may have nodes, and these beyond.
 # It gets its nodes once, and a few more in its life; one upstream may follow on another.
 _CLUSTERS_AT_ONCE, _NEW_PER_SECOND = 2, 10
-# The most nodes that have their own line in the log within a while.
-NODES_LOGGED_APART = 64
 
 
 class NodePorts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,13 @@ from kproxy.base.repeats import about
 from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
-from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.greeting import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
-from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost, Routes
+from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNode, LocaliseForHost, Routes
 from kproxy.proxy.cluster.encryption import client_tls
-from kproxy.proxy.cluster.insessionchannel import InSessionChannel, keep_logged_in
-from kproxy.proxy.cluster.nodedialer import AffectsSession
+from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.observers import SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
@@ -53,21 +50,6 @@ log = logging.getLogger(__name__)
 # session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
 _BOOTSTRAP_SESSION_SECONDS = 5.0
 _LONGEST_MECHANISM = 40
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterUpdate:
-    """The new configuration of a cluster that is already served."""
-
-    config: ClusterConfig
-    tls: ClientTls | None
-    """TLS with its clients; None: they connect without it."""
-    concerns: AffectsSession
-    """The predicate that selects the open sessions which the change affects."""
-    switches: bool = False
-    """True if the cluster can be switched to another upstream."""
-    parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
-    """The configuration and the affected sessions of each part, by its name."""
 
 
 class Sessions:
@@ -336,7 +318,7 @@ class Sessions:
         self, connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]
     ) -> None:
         connection.release_dial_slot()
-        self._tasks.create_task(_verify(connection, session, verify))
+        self._tasks.create_task(verify_within(connection, session, verify))
 
     def _on_handshake(self, connection: ClientConnection, mechanism: str) -> None:
         """Note the mechanism with which a client logs in. Raises WireError if kproxy has logged in for it."""
@@ -407,24 +389,6 @@ class Sessions:
         """Yield the number of requests without a response, as (cluster, node, number)."""
         for connection, session in self._open():
             yield self._name, connection.node.label, session.conversation.in_flight
-
-
-async def _verify(connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
-    """Verify the connection within the session; then let the client's requests pass, or close the session.
-
-    It closes as if the broker had closed it, and the client's next attempt uses another address.
-    """
-    connection.channel = InSessionChannel(session)
-    try:
-        await verify(connection.channel)
-    except UpstreamError as error:
-        connection.channel = None
-        if not session.closed:
-            session.ended_by = "upstream"
-            session.close(error)
-    else:
-        connection.channel = None
-        session.release()
 
 
 def _new_unit(config: ClusterConfig, pump: Pump) -> SwitchableUnit:

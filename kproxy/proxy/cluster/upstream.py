@@ -8,9 +8,13 @@ and the response teaches nothing new.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kproxy.base.address import Address
+from kproxy.base.messages.message import Message
+from kproxy.base.messages.runtime import NODE_MOVED, NODE_REMOVED, NODE_RETURNED
+from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
@@ -18,9 +22,15 @@ from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.reachability import Fact
-from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology, TopologyChange
 from kproxy.proxy.metrics import Metrics
 
+log = logging.getLogger(__name__)
+
+# If more nodes come, go or move together, there is one line for all of them.
+_LINES_AT_ONCE = 20
+# The most nodes that have their own line in the log within a while.
+NODES_LOGGED_APART = 64
 # Answers to be found again: of each listener, version and local host one.
 _MOST = 32
 
@@ -107,3 +117,26 @@ class Upstream:
     def _on_fact(self, fact: Fact) -> None:
         self.explorer.notify_change()
         self._on_news()
+
+    def log_changes(self, change: TopologyChange) -> None:
+        """Log which nodes have moved, are gone, are back."""
+        moved = {
+            node.key: NODE_MOVED(node=node.key, former=before, address=node.advertised, port=node.port)
+            for node, before in change.moved
+        }
+        self.log_nodes(logging.INFO, NODE_MOVED, moved)
+        for message, nodes in ((NODE_REMOVED, change.gone), (NODE_RETURNED, change.back)):
+            texts = {node.key: message(node=node.key, address=node.advertised) for node in nodes}
+            self.log_nodes(logging.INFO, message, texts)
+
+    def log_nodes(self, level: int, message: Message, texts: Mapping[NodeKey, str]) -> None:
+        """Log a line for each node; if there are many, one line for all of them, with the first."""
+        title, prefix = self.config.title, f"{self.config.upstream}: " if self.config.upstream else ""
+        for key, text in texts.items():
+            if len(texts) > _LINES_AT_ONCE:
+                further = f", and so on: {len(texts) - 1} more nodes"
+                log.log(level, "%s%s%s", prefix, text, further, extra=about(title, message.text))
+                return
+            # A broker may name other nodes each time, which must not crowd other lines out of the log.
+            topic = about(title, message.text, key.node_id % NODES_LOGGED_APART)
+            log.log(level, "%s%s", prefix, text, extra=topic)

@@ -20,10 +20,10 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.clientconnection import ClientConnection
+from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.switchableunit import SwitchableUnit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics

@@ -14,9 +14,9 @@ from kproxy.net.tls import handshakes
 from kproxy.proxy.cluster import connectionslots, sessions
 from kproxy.proxy.cluster.acceptor import Acceptor
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
+from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.topology import NodeKey
 from tests.harness.tls import Authority, connected
 from tests.unit.proxy.cluster.doorway import reset, until

@@ -16,9 +16,9 @@ from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster import insessionchannel, pendingconnections, sessions
+from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.nodedialer import Outage, Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.pump import _SIZES, COPY
 from kproxy.proxy.switching.parts import Part

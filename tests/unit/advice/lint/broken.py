@@ -55,6 +55,15 @@ APP = """
     environment:
       BOOTSTRAP_SERVERS: kafka:9092
 """
+PLAIN_APP, ONE_NODE_APP, CLUSTER_APP = PLAIN + APP, ONE_NODE + APP, CLUSTER + APP
+LOCAL_VOTER = CLUSTER.replace("2@kafka-2:9093", "2@localhost:9093")
+BARE = """
+services:
+  kafka:
+    image: apache/kafka
+    environment:
+      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +87,6 @@ def changed(text: str, *pairs: str) -> str:
         assert old in text, old
         text = text.replace(old, new, 1)
     return text
-
-
-def compose(
-    name: str, text: str, *pairs: str, rule: str, line: str, corrected: str, also: frozenset[str] = frozenset()
-) -> Case:
-    return Case(name, {"compose.yml": changed(text, *pairs)}, rule, line, corrected, also=also)
 
 
 # A case: what file, the healthy set-up, the rule ("kept": --fix does not mend it; host; other rules): the name.
@@ -385,6 +388,33 @@ kubernetes CFK operator-listener-type: CFK: an unknown type
 ~type: nodePort => type: NodePort
 @NodePort
 >type: nodePort
+compose PLAIN_APP loopback-advertised: localhost for another container
+@KAFKA_ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092,DOCKER://kafka:29092
+compose PLAIN_APP container-name-advertised: a container's name that others use too
+~//localhost => //kafka
+@KAFKA_ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092,HOST://localhost:9092
+compose BARE image-defaults-lost also=replication-factor: one variable takes all defaults away
+@KAFKA_ADV
+>KAFKA_PROCESS_ROLES: broker,controller
+compose LOCAL_VOTER voter-address: a voter that is no name of the node
+@2@localhost
+>KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'
+compose ONE_NODE_APP bootstrap-loopback: a container looks at its own localhost
+~BOOTSTRAP_SERVERS: kafka:9092 => BOOTSTRAP_SERVERS: localhost:9092
+@BOOTSTRAP_SERVERS
+>BOOTSTRAP_SERVERS: broker:19092
+compose CLUSTER_APP bootstrap-port: a container uses the published port
+~kafka:9092 => kafka-1:29092
+@BOOTSTRAP_SERVERS
+>BOOTSTRAP_SERVERS: kafka-1:19092
+compose PLAIN_APP bootstrap-controller: a container uses the controllers' port
+~BOOTSTRAP_SERVERS: kafka:9092 => BOOTSTRAP_SERVERS: kafka:9093
+~//localhost => //kafka
+-    ports:\n      - "9092:9092"\n
+@BOOTSTRAP_SERVERS
+>BOOTSTRAP_SERVERS: kafka:9092
 """
 _FILES = {"server": "server.properties", "compose": "compose.yml", "kubernetes": "kafka.yaml"}
 
@@ -436,69 +466,6 @@ CASES = [
         "b/advertised.listeners",
         "PLAINTEXT://<its own host>:9092",
         gone=False,
-    ),
-    compose(
-        "localhost for another container",
-        PLAIN + APP,
-        rule="loopback-advertised",
-        line="KAFKA_ADVERTISED",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092,DOCKER://kafka:29092",
-    ),
-    compose(
-        "a container's name that others use too",
-        PLAIN + APP,
-        "//localhost",
-        "//kafka",
-        rule="container-name-advertised",
-        line="KAFKA_ADVERTISED",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092,HOST://localhost:9092",
-    ),
-    compose(
-        "one variable takes all defaults away",
-        "\nservices:\n  kafka:\n    image: apache/kafka\n    environment:\n"
-        "      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092\n",
-        rule="image-defaults-lost",
-        line="KAFKA_ADV",
-        corrected="KAFKA_PROCESS_ROLES: broker,controller",
-        also=frozenset({"replication-factor"}),
-    ),
-    compose(
-        "a voter that is no name of the node",
-        CLUSTER.replace("2@kafka-2:9093", "2@localhost:9093"),
-        rule="voter-address",
-        line="2@localhost",
-        corrected="KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'",
-    ),
-    compose(
-        "a container looks at its own localhost",
-        ONE_NODE + APP,
-        "BOOTSTRAP_SERVERS: kafka:9092",
-        "BOOTSTRAP_SERVERS: localhost:9092",
-        rule="bootstrap-loopback",
-        line="BOOTSTRAP_SERVERS",
-        corrected="BOOTSTRAP_SERVERS: broker:19092",
-    ),
-    compose(
-        "a container uses the published port",
-        CLUSTER + APP,
-        "kafka:9092",
-        "kafka-1:29092",
-        rule="bootstrap-port",
-        line="BOOTSTRAP_SERVERS",
-        corrected="BOOTSTRAP_SERVERS: kafka-1:19092",
-    ),
-    compose(
-        "a container uses the controllers' port",
-        PLAIN + APP,
-        "BOOTSTRAP_SERVERS: kafka:9092",
-        "BOOTSTRAP_SERVERS: kafka:9093",
-        "//localhost",
-        "//kafka",
-        '    ports:\n      - "9092:9092"\n',
-        "",
-        rule="bootstrap-controller",
-        line="BOOTSTRAP_SERVERS",
-        corrected="BOOTSTRAP_SERVERS: kafka:9092",
     ),
     Case(
         "a client speaks TLS to plaintext",

@@ -43,6 +43,11 @@ _BROKER_LOGGER = re.compile(
     r"kafka\.network\.|kafka\.server\.|SocketServer|KafkaServer|\[BrokerServer|NodeToControllerChannelManager|"
     r"ReplicaFetcher|RaftManager|kafka\.raft"
 )
+# Parts of error names that only Kafka uses, without underscores.
+_KAFKA_ERROR_WORD = re.compile(
+    r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
+    r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep"
+)
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
 
@@ -189,7 +194,7 @@ def _match_line(
         ),
         default=None,
     )
-    code = codes.find_code(line) if kafka_like or _has_kafka_error_name(line) else None
+    code = codes.find_code(line) if kafka_like or _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")) else None
     if best is None and (code is None or foreign):
         decoded = numbers.decode(line) if kafka_like and not words.isdisjoint(_NUMBERED) else None
         if decoded:
@@ -201,18 +206,6 @@ def _match_line(
         decoded = numbers.decode(line)
         faults = (decoded.fault,) if decoded else faults
     yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
-
-
-# Parts of error names that only Kafka uses, without underscores.
-_KAFKA_ERROR_WORD = re.compile(
-    r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
-    r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep"
-)
-
-
-def _has_kafka_error_name(line: str) -> bool:
-    """Check whether a line has an error name that only Kafka uses: several words, one of them Kafka's."""
-    return _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")) is not None
 
 
 # Whether lines are about Kafka. Words such as "connection refused" alone prove nothing.

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
-from kproxy.client.ask.contents import Topic
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, RIGHTS, DoctorDiagnostic, finding
@@ -80,18 +79,12 @@ def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
         fix = fixes.rights(examination, examination.topic, ("Describe",))
         yield finding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, RIGHTS, fix=fix)
         return
-    denied = _denied(topic)
+    denied = tuple(name for name in ("Read", "Write") if topic.allowed is not None and name not in topic.allowed)
     if denied:
         text = " and ".join(denied)
         why = f"The principal {fixes.principal(examination)} may not {text} the topic {examination.topic}."
         fix = fixes.rights(examination, examination.topic, denied)
         yield finding(Fault.NOT_AUTHORIZED, (examination.topic,), why, RIGHTS, fix=fix)
-
-
-def _denied(topic: Topic) -> tuple[str, ...]:
-    if topic.allowed is None:
-        return ()
-    return tuple(name for name in ("Read", "Write") if name not in topic.allowed)
 
 
 def _coordinator(examination: Examination) -> Iterator[DoctorDiagnostic]:

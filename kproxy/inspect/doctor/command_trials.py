@@ -153,15 +153,10 @@ def server_names(examination: Examination) -> list[str]:
     contacts = (*examination.bootstrap, *examination.nodes)
     if not examination.tls or not any(contact.reason == "tls-name" for contact in contacts):
         return []
-    certificates = _names_of_certificates(contacts)
+    shown = (contact.certificate.names for contact in contacts if contact.certificate is not None)
+    certificates = list(dict.fromkeys(tuple(name.lower() for name in names) for names in shown))
     common = [name for name in _possible_names(certificates) if all(_covers(names, name) for names in certificates)]
     return [*common[:_MOST_NAMES], ANY_NAME]
-
-
-def _names_of_certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
-    """Return the names of each certificate that a server showed, in lower case."""
-    names_of_each = (contact.certificate.names for contact in contacts if contact.certificate is not None)
-    return list(dict.fromkeys(tuple(name.lower() for name in names) for names in names_of_each))
 
 
 def _possible_names(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -212,16 +207,11 @@ async def _try(line: CommandLine, load: Load, selector: RelaySelector) -> TrialR
     except ConfigError:
         if "listen" in line.options or line.file is not None:
             raise
-    for listen in map(str, OTHER_LISTENERS):  # the default port is taken, by another kproxy perhaps
-        other_line = line.with_options(listen=listen, admin=str(_before(listen)))
+    for listen in OTHER_LISTENERS:  # the default port is taken, by another kproxy perhaps
+        other_line = line.with_options(listen=str(listen), admin=str(Address(listen.host, listen.port - 1)))
         with contextlib.suppress(ConfigError):
             return await _run(other_line, load(other_line), selector)
     raise ConfigError("no local port is free")
-
-
-def _before(listen: str) -> Address:
-    address = Address.parse(listen)
-    return Address(address.host, address.port - 1)
 
 
 async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector) -> TrialResult:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from kproxy.inspect.doctor import protocol_probe
 from kproxy.inspect.doctor.evidence import Contact, ExaminationStep, PortProtocol, StepVerdict
 from kproxy.net.dial import connector as dialling
 from kproxy.net.dial.resolver import Resolver
-from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
@@ -164,7 +164,11 @@ class ContactMaker:
             async with asyncio.timeout(self._seconds):
                 versions = await questions.ask_versions(opened.channel)
                 notes.note("versions", notes.target, StepVerdict.OK, perf_counter() - began)
-                contact = replace(contact, versions=versions, protocol=self._speaks())
+                contact = replace(
+                    contact,
+                    versions=versions,
+                    protocol=PortProtocol.KAFKA_TLS if self._config.tls else PortProtocol.KAFKA,
+                )
                 began = perf_counter()
                 identity = await self._identifier.identify(
                     opened.channel, contact.expected, opened.names, logged_in=self.logs_in, versions=versions
@@ -190,9 +194,6 @@ class ContactMaker:
         notes.note("metadata", notes.target, StepVerdict.OK, perf_counter() - began, _who(identity))
         return replace(contact, identity=identity, features=features)
 
-    def _speaks(self) -> PortProtocol:
-        return PortProtocol.KAFKA_TLS if self._config.tls else PortProtocol.KAFKA
-
     async def _mechanisms(self, contact: Contact) -> tuple[str, ...] | None:
         """Return the mechanisms of the listener, from a connection of its own: the broker closes it."""
         try:
@@ -210,7 +211,7 @@ class ContactMaker:
         protocol = _SPOKEN.get(contact.reason)
         if protocol is not None and protocol is not PortProtocol.TLS:
             return replace(contact, protocol=protocol)
-        connect = self._connect(contact.address)
+        connect = partial(self._opener.connect, contact.address)
         failed_later = contact.reason == "silent" or (contact.reason in _WORTH_LISTENING and notes.has_connected)
         if (
             not contact.answered
@@ -220,14 +221,11 @@ class ContactMaker:
         ):
             began = perf_counter()
             result = await protocol_probe.probe(connect, host, self._seconds)
-            notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, result.protocol.value)
+            notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, result.protocol)
             return replace(contact, protocol=result.protocol, certificate=result.certificate)
         if self._config.tls and contact.answered:
             return replace(contact, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))
         return contact
-
-    def _connect(self, address: Address) -> Connect:
-        return lambda: self._opener.connect(address)
 
     async def _with_other_answers(self, contact: Contact, host: str) -> Contact:
         """Return the contact with further nodes and clusters that answer at the same address when asked again."""

@@ -83,16 +83,8 @@ def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Cont
     return _Group(members[0][1], [contact for contact, _ in members], names, " ".join(sentences))
 
 
-def _at_address(contact: Contact) -> str:
-    return str(contact.address)
-
-
-def _at_advertised(contact: Contact) -> str:
-    return f"{contact.expected} at {contact.advertised or contact.address}"
-
-
 def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
-    for group in _grouped(examination.bootstrap, examination, now, _at_address):
+    for group in _grouped(examination.bootstrap, examination, now, lambda contact: str(contact.address)):
         fault = group.cause.fault
         # Others have answered: a client continues with the next server, after a delay.
         is_error = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
@@ -120,7 +112,9 @@ def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
 
 
 def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
-    groups = _grouped(examination.nodes, examination, now, _at_advertised)
+    groups = _grouped(
+        examination.nodes, examination, now, lambda node: f"{node.expected} at {node.advertised or node.address}"
+    )
     better = None if examination.via else better_listener(examination)  # the client asks without the hop
     for group in groups:
         cause = group.cause

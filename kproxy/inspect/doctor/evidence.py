@@ -22,7 +22,6 @@ class StepVerdict(StrEnum):
     OK = "ok"
     FAILED = "failed"
     NOTE = "note"
-    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,6 @@ class Certificate:
     """The certificate of a server, trusted or not."""
 
     names: tuple[str, ...]
-    subject: str
     issuer: str
     not_before: datetime
     not_after: datetime

@@ -91,12 +91,12 @@ def text(examination: Examination, *, fancy: bool = True) -> list[str]:
             f"  {tee}{arrow} " if row.depth == 1 else f"  {bar}    " if row.depth == 2 else f"  {bar}    {tee}{arrow} "
         )
         hang = f"  {bar}      " if row.depth < 3 else f"  {bar}    {bar}    "
-        lines.append(f"{lead}{mark}{' ' if mark else ''}{_cut(row.text, _WIDTH - len(lead) - len(mark))}")
+        lines.append(f"{lead}{mark}{' ' if mark else ''}{cut(row.text, _WIDTH - len(lead) - len(mark))}")
         lines += [hang + part for part in textwrap.wrap(row.detail, _WIDTH - len(hang), break_long_words=True)]
     return lines
 
 
-def _cut(words: str, most: int) -> str:
+def cut(words: str, most: int) -> str:
     """Return the words escaped, in at most `most` columns; ASCII if the words are."""
     shown = escaped(words[: 4 * most])
     return shown if len(shown) <= most else shown[: most - 2] + ".."

@@ -130,7 +130,6 @@ def _read(der: bytes | None) -> Certificate | None:
         certificate = x509.load_der_x509_certificate(der)
         return Certificate(
             names=tuple(certificate_names(der)),
-            subject=certificate.subject.rfc4514_string(),
             issuer=certificate.issuer.rfc4514_string(),
             not_before=certificate.not_valid_before_utc.astimezone(UTC),
             not_after=certificate.not_valid_after_utc.astimezone(UTC),

@@ -29,7 +29,6 @@ _COLOURS = {
     StepVerdict.OK: "green",
     StepVerdict.FAILED: "red",
     StepVerdict.NOTE: "yellow",
-    StepVerdict.SKIPPED: "yellow",
 }
 _LONGEST = 2000
 # The column of a step's target.
@@ -90,16 +89,11 @@ class StepProgress:
             click.echo(f"  …       {more} more steps like these (--json has all)")
 
 
-def _cut(target: str) -> str:
-    shown = escaped(target[:_WIDTH])
-    return shown if len(shown) <= _TARGET else f"{shown[: _TARGET - 2]}.."
-
-
 def step_line(step: ExaminationStep) -> str:
     """Return one step as it is printed."""
     word = step.verdict.upper() if step.verdict is StepVerdict.FAILED else step.verdict
     mark = click.style(f"{word:<7}", fg=_COLOURS[step.verdict])
-    head = f"  {mark} {step.kind:<11} {_cut(step.target):<32} {step.seconds * 1000:6.0f} ms"
+    head = f"  {mark} {step.kind:<11} {picture.cut(step.target, _TARGET):<32} {step.seconds * 1000:6.0f} ms"
     return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
 
 

@@ -59,9 +59,6 @@ def _clusters(plan: MigrationPlan) -> Iterator[Diagnostic]:
     for name, topics in plan.migration.name_clashes(plan.source.topics).items():
         text = f"{' and '.join(topics)} would all be {name} on the target; allowed: exclude, or another rename"
         yield Diagnostic(ERROR, "topics.rename", text)
-
-
-def _rates(plan: MigrationPlan) -> Iterator[Diagnostic]:
     limit = plan.migration.limits.max_rate
     if limit is not None and plan.estimate.rate >= limit * 1e6:
         text = f"{limit:g} MB/s is less than what is written on the source ({plan.estimate.rate / 1e6:.1f} MB/s)"
@@ -301,7 +298,6 @@ def principal(options: Mapping[str, Any]) -> str:
 
 _RULES: tuple[Callable[[MigrationPlan], Iterator[Diagnostic]], ...] = (
     _clusters,
-    _rates,
     _topics,
     _configs,
     _sizes,

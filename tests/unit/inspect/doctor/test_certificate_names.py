@@ -12,7 +12,7 @@ from tests.unit.inspect.doctor.examined import bad, examination
 
 
 def certificate(*names: str) -> Certificate:
-    return Certificate(names, "CN=x", "CN=ca", datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+    return Certificate(names, "CN=ca", datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

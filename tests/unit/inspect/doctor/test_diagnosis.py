@@ -97,7 +97,7 @@ def test_an_address_that_works_on_this_machine_only_is_a_note() -> None:
 
 
 def test_a_certificate_that_soon_ends_is_a_note() -> None:
-    soon = Certificate(("k",), "CN=k", "CN=ca", NOW - timedelta(days=300), NOW + timedelta(days=7))
+    soon = Certificate(("k",), "CN=ca", NOW - timedelta(days=300), NOW + timedelta(days=7))
     found = examination(good("kafka-1.example:9092", 1, 1, certificate=soon), tls=True)
     assert faults(found) == []
     assert "ends in 7 days" in next(one.text for one in diagnose(found, NOW) if one.fault is Fault.CERTIFICATE_EXPIRED)

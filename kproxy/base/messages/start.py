@@ -61,7 +61,7 @@ NO_BOOTSTRAP_SERVER = Message(
     reason="other",
 )
 NO_BROKER_ANSWERS = Message(
-    "{address}: connected, but no Kafka broker answers there",
+    "connected, but no Kafka broker answers there",
     "The server accepts the connection and sends nothing. It is another service, or a port-forward whose target is "
     "down.",
     fault=Fault.SILENT,

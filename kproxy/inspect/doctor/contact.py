@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
+from kproxy.base.messages.start import NO_BROKER_ANSWERS
 from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -182,7 +183,7 @@ class ContactMaker:
             )
             return replace(contact, wants_login=True, mechanisms=await self._mechanisms(contact))
         except TimeoutError:
-            text = "connected, but no Kafka broker answers there"
+            text = NO_BROKER_ANSWERS()
             notes.note("versions", notes.target, StepVerdict.FAILED, perf_counter() - began, text)
             raise UpstreamError("silent", text) from None
         except ClosedOnOptionalRequest:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.base.messages.start import NOT_READY_FOR_COMMAND
+from kproxy.base.messages.start import CANNOT_BE_REACHED, NOT_READY_FOR_COMMAND
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
@@ -157,7 +157,7 @@ def _why(action: str, reasons: Sequence[str], events: EventLog) -> str:
 
 def _cause(reason: str) -> str:
     """Return the part of a reason that stands in the log in the same words: what follows the node."""
-    return reason.rpartition(" cannot be reached: ")[2]
+    return reason.rpartition(CANNOT_BE_REACHED(problem=""))[2]
 
 
 def _in_foreground() -> bool:

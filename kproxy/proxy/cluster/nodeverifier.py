@@ -220,7 +220,7 @@ class NodeVerifier:
                 identity = await identifying
             finish()
         except TimeoutError:
-            raise UpstreamError(*NO_BROKER_ANSWERS.with_reason(address=address)) from None
+            raise UpstreamError("timeout", f"{address}: {NO_BROKER_ANSWERS()}") from None
         except (LoginRequired, ClosedOnOptionalRequest):
             raise
         except (UpstreamError, WireError) as error:

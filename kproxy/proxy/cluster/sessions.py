@@ -308,7 +308,7 @@ class Sessions:
         if session is None or connection.dial_slot is None:
             return
         if session.conversation.in_flight and not session.conversation.answered:
-            error = UpstreamError(*NO_BROKER_ANSWERS.with_reason(address=node.dial))
+            error = UpstreamError("timeout", f"{node.dial}: {NO_BROKER_ANSWERS()}")
             self._pending.note_unreachable(connection.present_route, node.key, error)
             session.ended_by = "upstream"
             session.close(error)

@@ -141,7 +141,7 @@ def test_a_defect_in_a_cluster_is_its_own(monkeypatch: pytest.MonkeyPatch, caplo
     plain = Explorer.explore
 
     async def fails(self: Explorer) -> None:
-        if self._config.name == "bad":
+        if self.config.name == "bad":
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(asyncio.sleep(0))
                 raise ZeroDivisionError("what nobody has thought of")

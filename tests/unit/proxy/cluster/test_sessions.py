@@ -266,15 +266,26 @@ async def test_a_session_that_the_selector_cannot_watch(house: House, monkeypatc
 # Held
 
 
-@in_house
-async def test_a_login_is_repeated_while_the_session_is_held(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who holds does not hold up a login that must be repeated, nor does that let the requests go."""
+def logging_in(one: Running, monkeypatch: pytest.MonkeyPatch) -> SaslLogin:
+    """Let kproxy log in to the broker, and again at once."""
     monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.0)
     monkeypatch.setattr(insessionchannel, "_LATEST", 0.0)
-    one, prepared = house.cluster(), asyncio.Event()
     login = SaslLogin(
         ClusterConfig(bootstrap_servers=(NOBODY,), sasl="PLAIN", sasl_username="user", sasl_password="right")
     )
+
+    async def dial(key: NodeKey | None) -> VerifiedConnection:
+        return one.upstream(login=LoginContext(login, NOBODY, "kafka", SaslSession(20_000, {17: 1, 36: 2})))
+
+    one.dial = dial
+    return login
+
+
+@in_house
+async def test_a_login_is_repeated_while_the_session_is_held(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds does not hold up a login that must be repeated, nor does that let the requests go."""
+    one, prepared = house.cluster(), asyncio.Event()
+    login = logging_in(one, monkeypatch)
     real = login.prepare
 
     async def prepare(*more: Any) -> Any:
@@ -283,10 +294,6 @@ async def test_a_login_is_repeated_while_the_session_is_held(house: House, monke
 
     monkeypatch.setattr(login, "prepare", prepare)
 
-    async def dial(key: NodeKey | None) -> VerifiedConnection:
-        return one.upstream(login=LoginContext(login, NOBODY, "kafka", SaslSession(20_000, {17: 1, 36: 2})))
-
-    one.dial = dial
     client, far = await one.session()
     ((connection, session),) = one.sessions._open()
     session.hold()
@@ -314,17 +321,8 @@ async def test_a_login_is_repeated_while_the_session_is_held(house: House, monke
 async def test_a_login_that_cannot_be_repeated_ends_the_session(
     house: House, answers: list[bytes], text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.0)
-    monkeypatch.setattr(insessionchannel, "_LATEST", 0.0)
     one = house.cluster()
-    login = SaslLogin(
-        ClusterConfig(bootstrap_servers=(NOBODY,), sasl="PLAIN", sasl_username="user", sasl_password="right")
-    )
-
-    async def dial(key: NodeKey | None) -> VerifiedConnection:
-        return one.upstream(login=LoginContext(login, NOBODY, "kafka", SaslSession(20_000, {17: 1, 36: 2})))
-
-    one.dial = dial
+    logging_in(one, monkeypatch)
     client, far = await one.session()
     frame = await next_frame(far)
     for index, answer in enumerate(answers):

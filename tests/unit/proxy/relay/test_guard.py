@@ -218,49 +218,32 @@ def test_with_nothing_in_flight_it_is_answered_at_once() -> None:
     assert len(talk.waiting) == 1, "but it is said once"
 
 
-@pytest.mark.parametrize(
-    ("software", "name", "rebuilds"),
-    [
-        ("apache-kafka-java 4.3.1", "app-1f-StateUpdater-1-restore-consumer", True),
-        ("apache-kafka-java 3.5.0", "app-1f-StreamThread-2-restore-consumer", True),
-        ("apache-kafka-java 4.3.1", "app-1f-global-consumer", True),
-        ("apache-kafka-java 4.3.1", "app-1f-StreamThread-2-consumer", False),
-        ("apache-kafka-java 4.3.1", "restore-consumer", False),
-        ("other 1.0", "app-1f-global-consumer", False),
-    ],
-)
-def test_a_store_of_streams_is_made_anew(software: str, name: str, rebuilds: bool) -> None:
-    """Its position is from a file, and it would never ask for another."""
-    talk = Guarded(ClientIdentity("10.1.2.3", name), software=software)
-    fetching = fetch(3, 5, name=name)
-    assert talk.client(fetching) == b""
-    assert talk.release() == b""
-    stale = (b"a", 0, 5) if rebuilds else None
-    assert talk.kproxy() == requests.empty_fetch_response(requests.read_fetch(fetching), stale)
-    examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2, name)
-    assert talk.client(examined) == b""
-    assert talk.kproxy() == requests.epochs_refusal(requests.read_epochs(examined), for_good=rebuilds)
-
-
+JAVA = "apache-kafka-java 4.3.1"
 WORKER = [ClientIdentity("10.1.2.3", f"workers-{topic}") for topic in ("configs", "offsets", "statuses")]
 
 
 @pytest.mark.parametrize(
-    ("software", "seen", "begins"),
+    ("software", "name", "others", "begins"),
     [
-        ("apache-kafka-java 4.3.1", WORKER, True),
-        ("apache-kafka-java 4.3.1", WORKER[:2], False),
-        ("apache-kafka-java 4.3.1", [*WORKER[:2], ClientIdentity("10.1.2.4", "workers-statuses")], False),
-        ("librdkafka 2.16", WORKER, False),
+        # A store of Kafka Streams: its position is from a file.
+        (JAVA, "app-1f-StateUpdater-1-restore-consumer", [], True),
+        ("apache-kafka-java 3.5.0", "app-1f-StreamThread-2-restore-consumer", [], True),
+        (JAVA, "app-1f-global-consumer", [], True),
+        (JAVA, "app-1f-StreamThread-2-consumer", [], False),
+        (JAVA, "restore-consumer", [], False),
+        ("other 1.0", "app-1f-global-consumer", [], False),
+        # The consumers of a Connect worker: only all three of them together are taken for a worker's.
+        (JAVA, "workers-configs", WORKER, True),
+        (JAVA, "workers-offsets", WORKER, True),
+        (JAVA, "workers-offsets", WORKER[:2], False),
+        (JAVA, "workers-configs", [*WORKER[:2], ClientIdentity("10.1.2.4", "workers-statuses")], False),
+        ("librdkafka 2.16", "workers-configs", WORKER, False),
     ],
-    ids=["worker", "two of three", "at two addresses", "other software"],
 )
-@pytest.mark.parametrize("name", ["workers-configs", "workers-offsets"])
-def test_the_consumers_of_a_connect_worker_begin_again(
-    software: str, seen: list[ClientIdentity], begins: bool, name: str
+def test_what_never_asks_for_another_position_begins_again(
+    software: str, name: str, others: list[ClientIdentity], begins: bool
 ) -> None:
-    """They never ask for another position. Only all three of them together are taken for a worker's."""
-    talk = Guarded(*seen, software=software)
+    talk = Guarded(ClientIdentity("10.1.2.3", name), *others, software=software)
     fetching = fetch(3, 5, name=name)
     assert talk.client(fetching) == b""
     assert talk.release() == b""

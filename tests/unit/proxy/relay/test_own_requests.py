@@ -14,7 +14,7 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from tests.unit.kafka_frames import CHUNKINGS, chunks
-from tests.unit.proxy.relay.talking import FETCH_V4, Relay, passes, receive, relay, request, response
+from tests.unit.proxy.relay.talking import FETCH_V4, Relay, receive, relay, request, response
 
 __all__ = ["relay"]
 
@@ -98,38 +98,6 @@ def test_a_handshake_may_be_refused() -> None:
     talk = conversation(on_handshake=refuse)
     with pytest.raises(WireError, match="PLAIN"):
         talk.from_client(memoryview(request(SASL_HANDSHAKE, 1, b"\0\x05PLAIN")), 1.0)
-
-
-def test_requests_wait_while_kproxy_asks(relay: Relay) -> None:
-    client, broker, session = relay.connect()
-    first, second = request(FETCH_V4, 1, bytes(100_000)), request(FETCH_V4, 2, b"behind")
-    client.sendall(first[:50_000])
-    assert receive(broker, 50_000) == first[:50_000]
-
-    held, answered = threading.Event(), threading.Event()
-    own: list[bytes] = []
-    relay.call(lambda: session.hold(held.set))
-    assert not held.is_set(), "a request is half sent"
-    client.sendall(first[50_000:] + second)
-    assert held.wait(30)
-    assert receive(broker, len(first) - 50_000) == first[50_000:]
-
-    def take(response: bytes) -> None:
-        own.append(response)
-        answered.set()
-
-    relay.call(lambda: session.ask(OWN, take))
-    assert receive(broker, len(OWN)) == OWN, "and not the client's second request"
-    broker.sendall(response(1, b"one") + OWN_RESPONSE)
-    assert receive(client, 11) == response(1, b"one")
-    assert answered.wait(30)
-    assert own == [OWN_RESPONSE[4:]]
-
-    relay.call(session.release)
-    assert receive(broker, len(second)) == second
-    broker.sendall(response(2, b"two"))
-    assert receive(client, 11) == response(2, b"two")
-    passes(client, broker, request(FETCH_V4, 3))
 
 
 def test_a_client_that_leaves_while_kproxy_asks(relay: Relay) -> None:

@@ -159,25 +159,6 @@ def test_a_half_closed_client_may_wait_for_other_data(relay: Relay, waits: str) 
     assert relay.end_of(session) is None
 
 
-def test_a_slow_client_gets_the_last_bytes_of_a_broker(relay: Relay) -> None:
-    client, broker, session = relay.connect()
-    client.sendall(request(FETCH_V4, 1))
-    receive(broker, 16)
-    frame = response(1, bytes(8 * 1024 * 1024))
-
-    def send_and_go() -> None:
-        broker.sendall(frame)
-        broker.close()
-
-    sender = threading.Thread(target=send_and_go)
-    sender.start()
-    assert receive(client, len(frame)) == frame
-    sender.join(30)
-    assert client.recv(1) == b""
-    client.close()
-    relay.end_of(session)
-
-
 def test_a_broker_that_dies_ends_only_its_clients_connections(relay: Relay) -> None:
     client, broker, session = relay.connect()
     other_client, other_broker, _ = relay.connect()

@@ -60,40 +60,39 @@ async def test_a_broker_that_names_new_nodes_for_ever_bars_no_real_one(selector:
     await door.close()
 
 
-def test_nodes_for_ever_leave_nothing_behind() -> None:
+@in_loop
+async def test_nodes_for_ever_leave_nothing_behind(selector: RelaySelector) -> None:
     """Whatever is known of a node, and counted of it, goes with the node."""
-
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(silent) as broker, refused() as nobody:
-            door = Doorway(selector, broker.address, node_ports=window(4))
-            metrics, reach = door.metrics, door.gateway.dialer
-            late: list[asyncio.Task[None]] = []
-            for number in range(0, 300, 10):
-                keys = [NodeKey(NodeKind.BROKER, number + one) for one in range(10)]
-                # The first one answers nothing, so it is forgotten while it is tried.
-                door.learn(*((key.node_id, broker.address if key == keys[0] else nobody) for key in keys))
-                late.append(door.tasks.create_task(reach.try_node(keys[0])))
-                await asyncio.gather(*(reach.try_node(key) for key in keys[1:]))
-                for key in keys:
-                    metrics.node("default", key.label)
-                    reach.verifier._assumed.add(key)
-                assert len(metrics.dial_failures) < 40
-                assert len(metrics.nodes) <= 20
-            await asyncio.wait(late)
-            client = door.connect(290)
-            client.send(API_VERSIONS)
-            await until(lambda: reach._outages._outages, "there is an outage")
-            list(door.gateway.retire())
-            known = set(door.gateway.topology.nodes)
-            assert len(known) <= 10
-            assert reach.reachability.nodes.keys() <= known
-            assert reach._outages._outages.keys() <= known
-            assert reach.verifier._assumed <= known
-            labels = {key.label for key in known} | {"bootstrap"}
-            assert {label for _, label, *_ in metrics.dial_failures} <= labels
-            assert {label for _, label in metrics.nodes} <= labels
-            client.close()
-            await door.close()
+    with Peer(silent) as broker, refused() as nobody:
+        door = Doorway(selector, broker.address, node_ports=window(4))
+        metrics, reach = door.metrics, door.gateway.dialer
+        late: list[asyncio.Task[None]] = []
+        for number in range(0, 300, 10):
+            keys = [NodeKey(NodeKind.BROKER, number + one) for one in range(10)]
+            # The first one answers nothing, so it is forgotten while it is tried.
+            door.learn(*((key.node_id, broker.address if key == keys[0] else nobody) for key in keys))
+            late.append(door.tasks.create_task(reach.try_node(keys[0])))
+            await asyncio.gather(*(reach.try_node(key) for key in keys[1:]))
+            for key in keys:
+                metrics.node("default", key.label)
+                reach.verifier._assumed.add(key)
+            assert len(metrics.dial_failures) < 40
+            assert len(metrics.nodes) <= 20
+        await asyncio.wait(late)
+        client = door.connect(290)
+        client.send(API_VERSIONS)
+        await until(lambda: reach._outages._outages, "there is an outage")
+        list(door.gateway.retire())
+        known = set(door.gateway.topology.nodes)
+        assert len(known) <= 10
+        assert reach.reachability.nodes.keys() <= known
+        assert reach._outages._outages.keys() <= known
+        assert reach.verifier._assumed <= known
+        labels = {key.label for key in known} | {"bootstrap"}
+        assert {label for _, label, *_ in metrics.dial_failures} <= labels
+        assert {label for _, label in metrics.nodes} <= labels
+        client.close()
+        await door.close()
 
 
 @in_loop

@@ -130,7 +130,8 @@ def github_annotations(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
         if place is not None:
             properties = {"file": place.name, "line": str(place.line), "col": str(place.column)} | properties
         shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value not in ("", "0"))
-        lines = [f"{diagnostic.text}. {diagnostic.why}".strip(), *(f"corrected: {line}" for line in diagnostic.fix)]
+        text = f"{diagnostic.text}. {diagnostic.why}" if diagnostic.why else diagnostic.text
+        lines = [text, *(f"corrected: {line}" for line in diagnostic.fix)]
         yield f"::{levels[diagnostic.severity]} {shown}::{_data(chr(10).join(lines))}"
 
 

@@ -70,7 +70,7 @@ def test_annotations() -> None:
     assert list(github_annotations([FULL, BARE])) == [
         "::error file=a%2Cb.yml,line=3,col=7,title=port-closed::no\x1b[31m. It%0Afails.%0Acorrected: x: 1"
         "%0Acorrected: y: 2",
-        "::notice title=kproxies::3 replied.",
+        "::notice title=kproxies::3 replied",
     ]
 
 

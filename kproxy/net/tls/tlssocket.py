@@ -22,9 +22,6 @@ _HEADER = 5
 # The most bytes that are read from the kernel, or encrypted for it, at once. OpenSSL's buffers grow to that.
 _CHUNK = 32 * 1024
 
-# The smallest buffer for `recv_into`.
-SMALLEST_BUFFER = 2 * _MAX_RECORD
-
 _scratch = memoryview(bytearray(_CHUNK))  # the ciphertext of one read; all sockets share it
 
 
@@ -106,7 +103,7 @@ class TlsSocket(socket.socket):
                 return b""
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
-        """Fill the buffer, which must have at least SMALLEST_BUFFER bytes, and return the count.
+        """Fill the buffer, which must have room for two records, and return the count.
 
         0 is the end, with or without a close_notify: Kafka's frames have their sizes.
         """

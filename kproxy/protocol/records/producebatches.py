@@ -44,9 +44,8 @@ class ProduceBatch:
     count: int
     sequence: int  # of its first record
     runs: Sequence[tuple[int, int, int]]  # (source offset, index in this batch, count), in order
-    source_bytes: int
-    """The size of the source batches that end with this batch; a split batch counts at its last part."""
-    checksums: Sequence[int]  # the CRCs of the same source batches
+    checksums: Sequence[int]
+    """The CRCs of the source batches that end with this batch; a split batch counts at its last part."""
     method: str  # VERBATIM, RE_ENCODED or MERGED
 
 
@@ -116,7 +115,7 @@ def _convert(pending: list[Batch], first: int, end: int, limit: int, producer: P
         if size <= limit and _fits_verbatim(batch, first, end):
             runs = ((batch.base_offset, 0, batch.count),)
             yield ProduceBatch(
-                patch_header(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM
+                patch_header(batch, producer), size, batch.count, producer.sequence, runs, checksums, VERBATIM
             )
             return
     method = RE_ENCODED if len(pending) == 1 else MERGED
@@ -126,11 +125,11 @@ def _convert(pending: list[Batch], first: int, end: int, limit: int, producer: P
             if batch_before:
                 yield batch_before
             batch_before = ProduceBatch(
-                buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), method
+                buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), (), method
             )
             producer = producer.after(len(part))
     if batch_before:
-        yield replace(batch_before, source_bytes=size, checksums=checksums)
+        yield replace(batch_before, checksums=checksums)
 
 
 def _group_entries(pending: list[Batch], first: int, end: int) -> Iterator[list[RecordEntry]]:

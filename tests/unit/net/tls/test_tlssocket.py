@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.net.tls.tlssocket import SMALLEST_BUFFER, TlsSocket
+from kproxy.net.tls.tlssocket import TlsSocket
 from tests.harness.tls import Authority, connected, in_thread
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 MB = 1 << 20
+SMALLEST_BUFFER = 32 * 1024
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: version.name)

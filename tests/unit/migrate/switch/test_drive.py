@@ -221,7 +221,11 @@ def test_work_that_fails(site: Site, work: Work) -> None:
 
 def test_work_that_does_not_end(site: Site) -> None:
     never = threading.Event()
-    driven = site.drive(Work.VERIFY, lambda _: never.wait(30) and None, seconds=1.5).run()
+
+    def wait(_: float) -> None:
+        never.wait(30)
+
+    driven = site.drive(Work.VERIFY, wait, seconds=1.5).run()
     never.set()
     assert driven.end is CoordinatorOutcome.UNDONE
     assert "took too long" in driven.reasons[0]

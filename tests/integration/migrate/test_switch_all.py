@@ -217,7 +217,7 @@ def site(sides: TwoSides, spark: Any, tmp_path: Path, request: pytest.FixtureReq
         token.write_text(TOKEN)
         token.chmod(0o600)
         section = SwitchSection(
-            KproxySelection(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=60
+            KproxySelection(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25
         )
         migration = Migration(
             {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, unique("mv"),

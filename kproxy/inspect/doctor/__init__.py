@@ -2,7 +2,6 @@
 
 An examination does the I/O; `diagnosis` and the modules after it are pure. So tests need no network for them.
 
-    direct_contacts    contacts with the same addresses as a client makes them, without hops and maps
     evidence           the results of an examination
     contact            contacts one address: resolve, connect, TLS, login, identity of the broker
     protocol_probe     the protocol of a port at which no broker answered
@@ -13,7 +12,7 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     findings           the problems and notes that doctor reports
     causes             why one contact failed
     by_hand            what a person tries: the hop of --via that fails, a name that is not resolved
-    direct_access      whether a client reaches the cluster by itself, without hops and maps
+    direct_access      whether a client reaches the cluster by itself: its contacts, without hops and maps
     client_versions    which clients and brokers are too old for each other
     diagnosis          all findings, the first to fix first
     cluster_checks     problems other than addresses: controller, topics, rights, versions, certificates

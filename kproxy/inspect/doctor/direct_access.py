@@ -1,20 +1,55 @@
-"""The verdict on a client that connects by itself, if kproxy has options that no client has. Pure.
+"""Whether a client on this machine reaches the cluster by itself, if kproxy has options that no client has.
 
-These are hops, maps, and a name for all certificates.
+These are hops, maps, and a name for all certificates. All but `contacts_of_a_client` is pure.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
 from kproxy.base.faults import Fault
+from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
+from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.inspect.doctor.findings import NETWORK, DoctorDiagnostic, finding
 
 # Addresses that are named.
 _NAMED = 3
+# Addresses that are contacted at the same time.
+_AT_ONCE = 64
+# There is no login: without the hops, anything may answer there.
+_AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
+
+
+def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
+    """Return the options of this configuration that only kproxy has."""
+    hops = [f"--via {hop}" for hop in config.via]
+    maps = ["--map"] if config.map else []
+    return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))
+
+
+async def contacts_of_a_client(
+    config: ClusterConfig, examination: Examination, tasks: asyncio.TaskGroup
+) -> tuple[Contact, ...]:
+    """Return the contacts with the bootstrap servers and, if one is usable, with the nodes' advertised addresses."""
+    contacts = ContactMaker(config.replace(**_AS_A_CLIENT), tasks, lambda step: None)
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def again(contact: Contact) -> Contact:
+        async with limit:
+            advertised = contact.advertised
+            return await contacts.contact(advertised or contact.address, contact.expected, advertised)
+
+    try:
+        servers = await asyncio.gather(*[again(contact) for contact in examination.bootstrap])
+        if not any(is_usable(contact, examination) for contact in servers):
+            return tuple(servers)
+        return (*servers, *await asyncio.gather(*[again(contact) for contact in examination.nodes]))
+    finally:
+        await contacts.close()
 
 
 def needs_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:

@@ -20,7 +20,6 @@ from kproxy.inspect.doctor.address_class import is_loopback
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.direct_contacts import contacts_of_a_client, kproxy_only_options
 from kproxy.inspect.doctor.evidence import Examination, ExaminationStep, NeighbourKproxy
 from kproxy.inspect.doctor.examiner import ExtraChecks, examine
 from kproxy.inspect.doctor.report import DoctorReport
@@ -85,7 +84,7 @@ class DoctorRun:
         def load_one(line: CommandLine) -> ClusterConfig:
             return self._load(line).clusters[index]
 
-        kproxy_options = kproxy_only_options(cluster)
+        kproxy_options = direct_access.kproxy_only_options(cluster)
 
         async def examine_with(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
@@ -94,7 +93,7 @@ class DoctorRun:
             first = replace(first, kproxy_options=kproxy_options, neighbour=await self._neighbour(first))
             if not kproxy_options or first.answering is None:
                 return first
-            first = replace(first, direct_contacts=await contacts_of_a_client(config, first, tasks))
+            first = replace(first, direct_contacts=await direct_access.contacts_of_a_client(config, first, tasks))
             return first if direct_access.is_reached(first) else replace(first, exec_words=(*line.words("exec"), "--"))
 
         line, config, again = self.line, cluster, None

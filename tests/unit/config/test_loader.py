@@ -427,7 +427,7 @@ def test_a_broken_file_does_not_hide_other_mistakes(file: Path) -> None:
 
 def test_a_flag_mends_what_is_wrong_in_the_file(file: Path) -> None:
     file.write_text("bootstrap-servers: a\nlisten: nowhere\nadmin:\nmap: [broken]\n")
-    flags = {"listen": "127.0.0.1:1000", "map": ("a=b",)}
+    flags: dict[str, object] = {"listen": "127.0.0.1:1000", "map": ("a=b",)}
     assert problems(flags, {}, file) == ["k.yaml:3: admin: has no value; allowed: HOST:PORT, or off"]
 
 

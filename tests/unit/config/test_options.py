@@ -37,7 +37,7 @@ def test_the_defaults_are_those_that_the_documentation_promises() -> None:
 
 def test_a_configuration_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        cluster().listen = Address("127.0.0.1", 1)
+        cluster().listen = Address("127.0.0.1", 1)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.messages.logins import LOGIN_TIMEOUT, SESSION_LIFETIME_TOO_SHORT, TOKEN_TIMEOUT
 from kproxy.client.ask.channel import Channel
 from kproxy.client.sasl import secrets
-from kproxy.client.sasl.backoff import Backoff
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.client.sasl.exchange import SaslExchange, SaslSession, Versions
 from kproxy.client.sasl.mechanism import LoginRefused, Mechanism, OAuthBearer, Plain, Scram
@@ -102,7 +101,7 @@ class SaslLogin:
         self._accepted: str | None = None  # credentials that the broker has accepted
         self._refused: str | None = None  # the credentials that it refused last
         self._problem = ""  # the text of that refusal
-        self._backoff = Backoff()  # when the refused credentials may be tried again
+        self._backoff = secrets.Backoff()  # when the refused credentials may be tried again
         self._one_by_one = asyncio.Lock()
         self._no_warning_until = 0.0
 

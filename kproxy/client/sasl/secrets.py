@@ -1,4 +1,7 @@
-"""Passwords and tokens from files and commands. Error texts name the file or the command, and never its contents."""
+"""Passwords and tokens from files and commands, and the pauses after a failure.
+
+Error texts name the file or the command, and never its contents.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ from kproxy.base.messages.logins import (
     SECRET_READ_TIMEOUT,
     SECRET_UNREADABLE,
 )
-from kproxy.client.sasl.backoff import Backoff
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 
 # The time limit of a command, in seconds; a command that itself logs in takes a few.
@@ -33,6 +35,9 @@ _READ_TIMEOUT = 10.0
 _MOST = 1024 * 1024
 # The lifetime of a token without an expiry, in seconds; the used part of the lifetime of others, as in Java.
 _UNKNOWN_LIFE, _USED_FOR = 60.0, 0.8
+# Between two attempts, in seconds, doubled each time. Five attempts in the first 75 s, and then one every two minutes:
+# a directory that locks accounts does so at five to ten in a quarter of an hour.
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 120.0
 
 
 async def read_file(blocking_calls: BlockingCalls, path: Path) -> str:
@@ -114,6 +119,29 @@ def _text(data: bytes, place: str) -> str:
     if not text or "\0" in text:
         raise UpstreamError("sasl", f"{place} contains neither a password nor a token")
     return text
+
+
+class Backoff:
+    """A pause that doubles with each failure.
+
+    `record_failure` and `record_success` note the result of an attempt; `is_waiting` is true while it is too early for
+    another.
+    """
+
+    def __init__(self) -> None:
+        self._pause = 0.0
+        self._not_before = 0.0
+
+    def record_failure(self) -> None:
+        self._pause = min(self._pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
+        self._not_before = time.monotonic() + self._pause
+
+    def record_success(self) -> None:
+        self._pause = self._not_before = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        return time.monotonic() < self._not_before
 
 
 class CachedSecret:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.base.messages.start import NO_BROKER_ANSWERS
-from kproxy.client.ask import doctorquestions, questions
+from kproxy.client.ask import questions, settings
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor import protocol_probe
@@ -175,7 +175,7 @@ class ContactMaker:
                     opened.channel, contact.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
-                asking = doctorquestions.features_question(versions)
+                asking = settings.features_question(versions)
                 features = {} if asking is None else await asking.ask(opened.channel)
         except LoginRequired:
             notes.note(
@@ -202,7 +202,7 @@ class ContactMaker:
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.channel)
-                    asking = doctorquestions.mechanisms_question(versions)
+                    asking = settings.mechanisms_question(versions)
                     return None if asking is None else await asking.ask(opened.channel)
         except (KproxyError, TimeoutError):
             return None

@@ -70,7 +70,7 @@ class BrokerConnection:
     def send(self, key: int, version: int, *body: Buffer) -> None:
         """Send a request."""
         size = sum(map(len, body))
-        client_id = CLIENT_ID + b"\0" if version >= APIS[key].flexible else CLIENT_ID  # no tagged fields
+        client_id = CLIENT_ID + b"\0" if APIS[key].is_flexible(version) else CLIENT_ID  # no tagged fields
         header = _HEADER.pack(_HEADER.size - 4 + len(client_id) + size, key, version, self._next, len(CLIENT_ID))
         self._in_flight.append(self._next)
         self._next = (self._next + 1) & 0x7FFFFFFF

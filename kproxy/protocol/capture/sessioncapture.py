@@ -233,7 +233,7 @@ class SessionCapture:
         try:
             client_id, at = read_string(data, _REQUEST_HEAD, end, compact=False, nullable=True)
             self._client_id = _text(client_id)
-            if side.key == ApiKey.API_VERSIONS and side.version >= ApiKey.API_VERSIONS.flexible:
+            if side.key == ApiKey.API_VERSIONS and ApiKey.API_VERSIONS.is_flexible(side.version):
                 name, at = read_string(data, skip_tags(data, at, end), end, compact=True, nullable=False)
                 version, _ = read_string(data, at, end, compact=True, nullable=False)
                 self._software = _text(b" ".join((name or b"", version or b"")))

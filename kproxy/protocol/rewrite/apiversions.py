@@ -15,7 +15,7 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import features
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
-from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_size, skip_tags, uvarint
 
 # The largest ApiVersions response, in bytes; usual ones have a few hundred.
 LIMIT = 256 * 1024
@@ -51,17 +51,8 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
     if end < 10:
         raise Underflow
     at = 10  # size, correlation id (the header is always version 0), error code
-    flexible = version >= ApiKey.API_VERSIONS.flexible
-    if flexible:
-        count, at = read_uvarint(frame, at, end)
-        count -= 1
-    else:
-        if end - at < 4:
-            raise Underflow
-        (count,) = INT32.unpack_from(frame, at)
-        at += 4
-    if count < -1:
-        raise malformed("an ApiVersions response has a negative count")
+    flexible = ApiKey.API_VERSIONS.is_flexible(version)
+    count, at = read_size(frame, at, end, 0 if flexible else 4, True)
     api_entries = []
     capped: dict[int, int] = {}
     for _ in range(count):

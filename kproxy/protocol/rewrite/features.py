@@ -42,8 +42,8 @@ def _is_usable(level: int, capped: Mapping[int, int]) -> bool:
 
 def limit_level(level: int, capped: Mapping[int, int]) -> int:
     """Return the highest usable level up to this one."""
-    lower = range(min(level - 1, max(_NEEDS)), -1, -1)
-    return next(usable for usable in (level, *lower) if _is_usable(usable, capped))
+    candidates = [level, *range(min(level - 1, max(_NEEDS)), -1, -1)]
+    return next(candidate for candidate in candidates if _is_usable(candidate, capped))
 
 
 def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:

@@ -272,7 +272,7 @@ def _groups() -> dict[int, int]:
 
 def _group(key: int, version: int, head: bytes) -> str:
     """Return the group id in a request, from its client id on."""
-    flexible = version >= APIS[key].flexible
+    flexible = APIS[key].is_flexible(version)
     try:
         _, at = read_string(head, 0, len(head), compact=False, nullable=True)
         if flexible:

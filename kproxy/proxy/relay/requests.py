@@ -111,7 +111,7 @@ def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
     """
     try:
         at = _skip_string(chunk, at + 12, end)
-        if version >= ApiKey.PRODUCE.flexible:
+        if ApiKey.PRODUCE.is_flexible(version):
             fields, at = read_uvarint(chunk, at, end)
             if fields > _MAX_HEADER_TAGS:
                 raise malformed(f"a request's header has {fields} tagged fields")

@@ -31,7 +31,7 @@ from tests.harness.servers.answers import (
     versions,
 )
 from tests.unit.client.ask import test_contents as of_contents
-from tests.unit.client.ask import test_doctorquestions as doctors
+from tests.unit.client.ask import test_settings as of_brokers
 from tests.unit.client.ask.broker import Broker
 
 SERVED = {key: range(20) for key in APIS}
@@ -58,7 +58,7 @@ QUESTIONS: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[object]]]] 
         offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_leadership(ask, SERVED, LED),
     ),
     "coordinator": (ApiKey.LIST_GROUPS, groups("g"), lambda ask: questions.ask_coordinator(ask, SERVED)),
-    **doctors.ASKED,
+    **of_brokers.ASKED,
     **{name: (key, whole, question.ask) for name, (key, whole, question) in of_contents.ASKED.items() if question},
 }  # fmt: skip
 each = pytest.mark.parametrize("question", QUESTIONS)

@@ -14,7 +14,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask.channel import ConnectionChannel
-from kproxy.client.sasl import backoff
+from kproxy.client.sasl import secrets
 from kproxy.client.sasl.login import SaslLogin
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -86,7 +86,7 @@ async def test_a_refused_password_fails_all_and_is_retried_rarely(monkeypatch: p
         began = time.monotonic()
         after = []
         for second in range(400):
-            monkeypatch.setattr(backoff, "time", SimpleNamespace(monotonic=lambda now=began + second: now))
+            monkeypatch.setattr(secrets, "time", SimpleNamespace(monotonic=lambda now=began + second: now))
             with pytest.raises(LoginRefused):
                 await log_in(login, peer)
             after.append(len(one.logins))
@@ -94,7 +94,7 @@ async def test_a_refused_password_fails_all_and_is_retried_rarely(monkeypatch: p
         assert after[76] == 5
         assert after[-1] == 8
         one.password = "wrong"
-        monkeypatch.setattr(backoff, "time", SimpleNamespace(monotonic=lambda: began + 400 + backoff.LONGEST_PAUSE))
+        monkeypatch.setattr(secrets, "time", SimpleNamespace(monotonic=lambda: began + 400 + secrets.LONGEST_PAUSE))
         assert await log_in(login, peer) == 7
 
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl import backoff, secrets
+from kproxy.client.sasl import secrets
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.client.sasl.secrets import CachedSecret, read_file, refresh_time, run_command
 
@@ -75,8 +75,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        for module in (backoff, secrets):
-            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now, time=time.time))
+        monkeypatch.setattr(secrets, "time", SimpleNamespace(monotonic=lambda: self.now, time=time.time))
 
 
 class Source:
@@ -122,7 +121,7 @@ async def test_a_source_that_fails_is_not_asked_again_at_once(monkeypatch: pytes
     assert asked[-1] == 8
     assert asked[4] == 1
     source.fails = False
-    clock.now += backoff.LONGEST_PAUSE
+    clock.now += secrets.LONGEST_PAUSE
     assert await kept.get() == "9"
 
 

@@ -1,4 +1,4 @@
-"""What `kproxy doctor` asks brokers, and what they may answer: what they should, too little, nonsense."""
+"""What kproxy asks a broker about itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.client.ask import doctorquestions, questions
+from kproxy.client.ask import questions, settings
 from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import Question
 from kproxy.protocol.wire.api import APIS, ApiKey
@@ -38,11 +38,11 @@ def _put(question: Question[Any] | None) -> Callable[[Channel], Awaitable[Any]]:
 
 
 ASKED: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[Any]]]] = {
-    "features": (ApiKey.API_VERSIONS, _features(), _put(doctorquestions.features_question(SERVED))),
+    "features": (ApiKey.API_VERSIONS, _features(), _put(settings.features_question(SERVED))),
     "coordinator": (
         ApiKey.FIND_COORDINATOR, struct.pack(">hihi", 15, 4, 0, 0), _put(questions.coordinator_question(SERVED, "g"))
     ),
-    "mechanisms": (ApiKey.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms_question(SERVED))),
+    "mechanisms": (ApiKey.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(settings.mechanisms_question(SERVED))),
 }  # fmt: skip
 """What can go wrong with these is in `test_questions`."""
 
@@ -74,6 +74,39 @@ async def test_a_list_of_mechanisms_without_end() -> None:
 
 
 def test_an_old_broker_is_not_asked() -> None:
-    assert doctorquestions.features_question({ApiKey.API_VERSIONS: range(3)}) is None
+    assert settings.features_question({ApiKey.API_VERSIONS: range(3)}) is None
     assert questions.coordinator_question({}, "g") is None
-    assert doctorquestions.mechanisms_question({}) is None
+    assert settings.mechanisms_question({}) is None
+
+
+def test_as_an_image_with_three_has_them() -> None:
+    values: dict[str, str | None] = {
+        "listeners": "BOB://kafka0:29092,FRED://0.0.0.0:9092, CTL://:9093",
+        "advertised.listeners": "BOB://kafka0:29092,FRED://localhost:9092",
+        "listener.security.protocol.map": "BOB:PLAINTEXT,FRED:SASL_SSL,CTL:PLAINTEXT",
+        "inter.broker.listener.name": "BOB",
+        "controller.listener.names": "CTL",
+    }
+    assert settings.parse_listeners(values) == [
+        settings.ConfiguredListener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
+        settings.ConfiguredListener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
+        settings.ConfiguredListener("CTL", "PLAINTEXT", ":9093", "", "controller"),
+    ]
+
+
+def test_without_a_map_the_name_is_the_protocol() -> None:
+    assert settings.parse_listeners({"advertised.listeners": "SSL://a:1"}) == [
+        settings.ConfiguredListener("SSL", "SSL", "", "a:1", "")
+    ]
+
+
+def test_nonsense_is_no_listener() -> None:
+    assert settings.parse_listeners({"listeners": ",:,x", "advertised.listeners": None}) == []
+
+
+def test_names_in_small_letters() -> None:
+    """Kafka reads them in capitals, whichever of the settings has them."""
+    values = {
+        "listeners": "in://:1", "listener.security.protocol.map": "In:SSL", "inter.broker.listener.name": "IN",
+    }  # fmt: skip
+    assert settings.parse_listeners(values) == [settings.ConfiguredListener("IN", "SSL", ":1", "", "brokers")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.explanation import Explanation, explain
 from kproxy.advice.explain.output import render
@@ -30,6 +32,56 @@ def unresolved(node: int, client: str = "producer-1") -> str:
 def only(explanation: Explanation) -> Cause:
     (cause,) = explanation.causes
     return cause
+
+
+NAME = "sasl_plaintext://kafka.example:9092/bootstrap"
+TRACE = (
+    "Exception in thread main java.lang.IllegalStateException: no",
+    "Caused by: java.net.ConnectException: Connection refused",
+    "\tat java.base/sun.nio.ch.Net.pollConnect(Native Method)",
+    "\tat org.apache.kafka.common.network.PlaintextTransportLayer.finishConnect(PlaintextTransportLayer.java:50)",
+)
+LOCAL = "Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)"
+TEXTS = {
+    "a refused login explains the disconnects": (
+        [
+            fail("SASL authentication error: Authentication failed: Invalid username or password", NAME),
+            fail("Disconnected: connection closed by peer: receive 0 after POLLIN", NAME),
+            fail("2/2 brokers are down", NAME),
+        ],
+        [Fault.CREDENTIALS_REFUSED],
+    ),
+    "an expired record's age is no port": (
+        [
+            "WARN [Producer clientId=p] Connection to node 1 (localhost/127.0.0.1:33129) could not be established. Node may not be available.",
+            "org.apache.kafka.common.errors.TimeoutException: Expiring 1 record(s) for orders-0:5026 ms has passed since batch creation.",
+        ],
+        [Fault.LOOPBACK_ADVERTISED],
+    ),
+    "two clients with two causes": (
+        [unresolved(1), fail(LOCAL.replace("127.0.0.1", "10.1.1.1"), "b.example:9092/bootstrap", "consumer-2")],
+        [Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED],
+    ),
+    "the frames of a trace make its words Kafka's": (TRACE, [Fault.PORT_CLOSED]),
+    "a trace without such frames": (TRACE[:3], []),
+    "another program's exception after a line of Kafka's": (
+        [
+            "INFO [Consumer clientId=c, groupId=g] Subscribed to topic(s): orders (org.apache.kafka.clients.consumer)",
+            "org.postgresql.util.PSQLException: The connection attempt failed.",
+            "\tat org.postgresql.core.v3.ConnectionFactoryImpl.openConnectionImpl(ConnectionFactoryImpl.java:331)",
+            "Caused by: java.net.ConnectException: Connection refused",
+        ],
+        [],
+    ),
+    "localhost is wrong as an advertised address": ([fail(LOCAL, "localhost:9092/1")], [Fault.LOOPBACK_ADVERTISED]),
+    "localhost is not wrong as a bootstrap server": ([fail(LOCAL, "localhost:9092/bootstrap")], [Fault.PORT_CLOSED]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_causes_of_a_text(name: str) -> None:
+    lines, faults = TEXTS[name]
+    assert [cause.faults for cause in explained(*lines).causes] == [(fault,) for fault in faults]
 
 
 def test_the_loud_lines_follow_from_the_first_cause() -> None:
@@ -68,79 +120,10 @@ def test_a_timeout_alone_fits_several_causes() -> None:
     assert text.count("Check:") == len(only(explanation).faults)
 
 
-def test_a_refused_login_explains_the_disconnects() -> None:
-    name = "sasl_plaintext://kafka.example:9092/bootstrap"
-    cause = only(
-        explained(
-            fail("SASL authentication error: Authentication failed: Invalid username or password", name),
-            fail("Disconnected: connection closed by peer: receive 0 after POLLIN", name),
-            fail("2/2 brokers are down", name),
-        )
-    )
-
-    assert cause.faults == (Fault.CREDENTIALS_REFUSED,)
-
-
 def test_the_mechanism_is_named() -> None:
     line = "[AdminClient clientId=a] Connection to node -1 (b.example/10.0.0.1:9092) failed authentication due to: Client SASL mechanism 'SCRAM-SHA-256' not enabled in the server, enabled mechanisms are [PLAIN]"
 
     assert "has not enabled the client's SASL mechanism SCRAM-SHA-256." in " ".join(render(explained(line)).split())
-
-
-def test_an_expired_record_s_age_is_no_port() -> None:
-    cause = only(
-        explained(
-            "WARN [Producer clientId=p] Connection to node 1 (localhost/127.0.0.1:33129) could not be established. Node may not be available.",
-            "org.apache.kafka.common.errors.TimeoutException: Expiring 1 record(s) for orders-0:5026 ms has passed since batch creation.",
-        )
-    )
-
-    assert cause.faults == (Fault.LOOPBACK_ADVERTISED,)
-    assert len(cause.consequences) == 1
-
-
-def test_two_clients_with_two_causes() -> None:
-    explanation = explained(
-        unresolved(1, "producer-1"),
-        fail(
-            "Connect to ipv4#10.1.1.1:9092 failed: Connection refused (after 0ms in state CONNECT)",
-            "b.example:9092/bootstrap",
-            "consumer-2",
-        ),
-    )
-
-    assert [cause.faults for cause in explanation.causes] == [(Fault.NAME_NOT_RESOLVED,), (Fault.PORT_CLOSED,)]
-
-
-def test_a_stack_trace_is_one_record() -> None:
-    """The generic words are Kafka's because of the frames below them."""
-    trace = (
-        "Exception in thread main java.lang.IllegalStateException: no",
-        "Caused by: java.net.ConnectException: Connection refused",
-        "\tat java.base/sun.nio.ch.Net.pollConnect(Native Method)",
-        "\tat org.apache.kafka.common.network.PlaintextTransportLayer.finishConnect(PlaintextTransportLayer.java:50)",
-    )
-
-    assert only(explained(*trace)).faults == (Fault.PORT_CLOSED,)
-    assert explained(*trace[:3]).causes == ()
-
-
-def test_another_program_s_exception_after_a_line_of_kafka_s() -> None:
-    lines = (
-        "INFO [Consumer clientId=c, groupId=g] Subscribed to topic(s): orders (org.apache.kafka.clients.consumer)",
-        "org.postgresql.util.PSQLException: The connection attempt failed.",
-        "\tat org.postgresql.core.v3.ConnectionFactoryImpl.openConnectionImpl(ConnectionFactoryImpl.java:331)",
-        "Caused by: java.net.ConnectException: Connection refused",
-    )
-
-    assert explained(*lines).causes == ()
-
-
-def test_localhost_is_wrong_only_as_an_advertised_address() -> None:
-    refused = "Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)"
-
-    assert only(explained(fail(refused, "localhost:9092/1"))).faults == (Fault.LOOPBACK_ADVERTISED,)
-    assert only(explained(fail(refused, "localhost:9092/bootstrap"))).faults == (Fault.PORT_CLOSED,)
 
 
 def test_the_bootstrap_server_of_the_configuration_is_filled_in() -> None:

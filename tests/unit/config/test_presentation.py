@@ -14,8 +14,9 @@ import yaml
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config, kinds, load, read
 from kproxy.config.declarations import LIMITS, Options, option
+from kproxy.config.hop import mask
 from kproxy.config.options import all_settings
-from kproxy.config.presentation import json_schema, lines, mask, reference_table, show
+from kproxy.config.presentation import json_schema, lines, reference_table, show
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.findings import HIDDEN, LintDiagnostic, redact
+from kproxy.advice.lint.images import words
 from kproxy.advice.lint.linter import LintOptions, LintReport, lint
 from kproxy.advice.lint.source import MAX_BYTES, SourceFile
 from kproxy.base import regularfile
@@ -29,15 +30,10 @@ _ROUNDS = 200
 # Each round reads all files again.
 _SMALL_FILES, _ROUNDS_OF_LARGE = 64 * 1024, 10
 # The fix of one of these lets the rules check more of a file: what they then find was wrong before.
-_REVEALING_RULES = {
-    "variable-spelling",
-    "byte-order-mark",
-    "listener-syntax",
-    "duplicate-key",
-    "controller-names-missing",
-    "variable-refused",
-    "removed-setting",
-}
+_REVEALING_RULES = words("""
+    variable-spelling byte-order-mark listener-syntax duplicate-key controller-names-missing variable-refused
+    removed-setting
+""")
 _LONGEST_KEY = 4000
 _SECRET_KEY = re.compile(r"password|passwd|secret|jaas|credential|passphrase|token|[._]key$", re.IGNORECASE)
 

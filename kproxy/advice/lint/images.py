@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 from kproxy.advice.lint.model import ImageFamily
 
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, for long lists of settings."""
+    return tuple(text.split())
+
+
 # Confluent's images that contain a Kafka broker.
 _CONFLUENT = {"cp-kafka", "cp-server", "cp-enterprise-kafka", "confluent-local"}
 # Variables of Confluent's and Apache's images that do not set properties.
@@ -16,21 +22,11 @@ NOT_PROPERTIES = re.compile(
     r"|CLASSPATH|CREATE_TOPICS|SSL_\w+_(FILENAME|CREDENTIALS)|REST_\w+|CLUSTER_ID)"
 )
 # Bitnami's image also accepts these without CFG.
-_ALIASES = {
-    "advertised.listeners",
-    "broker.id",
-    "node.id",
-    "controller.quorum.voters",
-    "process.roles",
-    "default.replication.factor",
-    "inter.broker.listener.name",
-    "listeners",
-    "listener.security.protocol.map",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
-    "zookeeper.connect",
-}
+_ALIASES = words("""
+    advertised.listeners broker.id node.id controller.quorum.voters process.roles default.replication.factor
+    inter.broker.listener.name listeners listener.security.protocol.map offsets.topic.replication.factor
+    transaction.state.log.min.isr transaction.state.log.replication.factor zookeeper.connect
+""")
 
 # The default settings of each image.
 _KRAFT_DEFAULTS = {

@@ -14,7 +14,7 @@ from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
-_KNOWN_TEXT = """
+KNOWN = images.words("""
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers process.roles node.id
     broker.id zookeeper.connect security.inter.broker.protocol sasl.enabled.mechanisms
@@ -22,8 +22,7 @@ _KNOWN_TEXT = """
     transaction.state.log.replication.factor transaction.state.log.min.isr log.dirs auto.create.topics.enable
     num.partitions default.replication.factor min.insync.replicas ssl.keystore.location ssl.truststore.location
     ssl.client.auth group.initial.rebalance.delay.ms
-"""
-KNOWN = _KNOWN_TEXT.split()
+""")
 _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 

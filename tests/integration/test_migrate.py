@@ -91,7 +91,8 @@ def test_the_whole_way(move: Move) -> None:
     assert "run kproxy migrate prepare first" in refused(move, "status")
     planned = move.run("plan")
     assert "eu.orders" in planned
-    assert max(map(len, planned.splitlines())) <= 80
+    wrapped = [line for line in planned.splitlines() if not line.startswith(("error: ", "warning: ", "note: "))]
+    assert max(map(len, wrapped)) <= 80
     assert "created topic eu.orders" in move.run("prepare")
     assert "not copied yet" in move.run("status")
 

@@ -192,8 +192,8 @@ def _other_entities(plan: MigrationPlan) -> Iterator[Diagnostic]:
         if lacking:
             text = f"is missing on the target ({', '.join(lacking)}), and Kafka does not return passwords: create it"
             yield Diagnostic(WARNING, f"user {user}", f"{text} there with kafka-configs --alter --entity-type users")
-    text = "Kafka does not show them: applications keep their ids, transactions that are open at the switch are aborted"
-    yield Diagnostic(NOTE, "transactional ids", text)
+    why = "Applications keep their ids; transactions that are open at the switch are aborted."
+    yield Diagnostic(NOTE, "transactional ids", "Kafka does not show them", why=why)
     for name, group in plan.source.groups.items():
         if not plan.migration.selects_group(name):
             continue

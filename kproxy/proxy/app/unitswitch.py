@@ -127,8 +127,8 @@ class UnitSwitch:
         """Write down the present state. Raises ConfigError."""
         stored = self._stored
         # If nothing has happened so far, perhaps nothing will: a good end stays one.
-        is_new = self._has_begun or stored is None
-        if problem := self._write(self.state) if is_new else self._writer.write(stored):
+        problem = self._write(self.state) if self._has_begun or stored is None else self._writer.write(stored)
+        if problem:
             raise ConfigError(problem)
 
     def _write(self, participant: ParticipantState) -> str:

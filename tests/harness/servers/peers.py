@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,3 +163,9 @@ class Road(Peer):
                     if not data:
                         return
                     ends[end].sendall(data)
+
+
+def reset(sock: socket.socket) -> None:
+    """Close with a RST, and lose what was not sent yet."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()

@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 
 from kproxy.net.dial.bridge import BridgeEnd, bridge
-from tests.harness.servers.peers import refused
+from tests.harness.servers.peers import refused, reset
 
 
 @asynccontextmanager
@@ -96,8 +96,7 @@ async def test_a_close_reaches_the_other_side(turned: bool) -> None:
 
 async def test_a_reset_ends_it() -> None:
     async with bridged() as (near, far):
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close sends RST
-        far.close()
+        reset(far)
         assert await read_all(near) == b""
 
 

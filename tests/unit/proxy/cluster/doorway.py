@@ -8,7 +8,6 @@ import inspect
 import logging
 import os
 import socket
-import struct
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -138,12 +137,6 @@ async def until(reached: Callable[[], Any], what: str) -> Any:
             return result
         await asyncio.sleep(0.001)
     raise AssertionError(f"not in time: {what}")
-
-
-def reset(client: socket.socket) -> None:
-    """Close with a RST, and lose what was not sent yet."""
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    client.close()
 
 
 def is_closed(client: socket.socket) -> bool:

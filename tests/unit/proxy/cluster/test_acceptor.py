@@ -21,9 +21,9 @@ from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
-from tests.harness.servers.peers import Behaviour, Peer, black_hole, closing, refused, silent
+from tests.harness.servers.peers import Behaviour, Peer, black_hole, closing, refused, reset, silent
 from tests.harness.tls import Authority
-from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, is_closed, reset, until
+from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, is_closed, until
 
 GREETINGS = {
     "http": b"GET / HTTP/1.1\r\n\r\n",

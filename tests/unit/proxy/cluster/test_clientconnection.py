@@ -18,8 +18,9 @@ from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
+from tests.harness.servers.peers import reset
 from tests.harness.tls import Authority, connected
-from tests.unit.proxy.cluster.doorway import reset, until
+from tests.unit.proxy.cluster.doorway import until
 from tests.unit.proxy.cluster.house import LONG, NODE, End, House, Running, in_house
 from tests.unit.proxy.relay.talking import FETCH_V4, request
 

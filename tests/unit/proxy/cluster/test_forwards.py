@@ -17,7 +17,8 @@ from kproxy.config.values import Forward
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, reset, until
+from tests.harness.servers.peers import reset
+from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, until
 
 NOBODY = "127.0.0.1:1"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

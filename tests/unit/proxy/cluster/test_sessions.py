@@ -23,8 +23,9 @@ from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.pump import _SIZES, COPY
 from kproxy.proxy.switching.parts import Part
 from tests.harness.compiled import replaces_a_method
+from tests.harness.servers.peers import reset
 from tests.unit.client.sasl import broker
-from tests.unit.proxy.cluster.doorway import reset, until
+from tests.unit.proxy.cluster.doorway import until
 from tests.unit.proxy.cluster.house import LONG, NOBODY, NODE, End, House, Running, in_house
 from tests.unit.proxy.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
 

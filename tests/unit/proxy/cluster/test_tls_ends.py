@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
-from tests.harness.servers.peers import Peer
+from tests.harness.servers.peers import Peer, reset
 from tests.harness.tls import Authority
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
 
@@ -36,11 +36,6 @@ def says_goodbye(sock: socket.socket) -> None:
 def hangs_up(sock: socket.socket) -> None:
     """A FIN, without a word."""
     sock.shutdown(socket.SHUT_RDWR)
-    sock.close()
-
-
-def resets(sock: socket.socket) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
 
 
@@ -100,7 +95,7 @@ async def asks(client: socket.socket) -> None:
     await until(tried(lambda: client.recv(65536)), "it is answered")
 
 
-@pytest.mark.parametrize("end", [says_goodbye, hangs_up, resets])
+@pytest.mark.parametrize("end", [says_goodbye, hangs_up, reset])
 @pytest.mark.parametrize("first", ["client", "broker"])
 @pytest.mark.parametrize("where", ["to the broker", "to the client", "to both"])
 def test_an_end_is_nobody_s_fault(

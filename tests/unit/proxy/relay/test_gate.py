@@ -16,6 +16,7 @@ from kproxy.protocol.rewrite.apiversions import unsupported_version
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.pump import CHUNK
 from kproxy.proxy.relay.selector import PortablePoller
+from tests.harness.servers.peers import reset
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response, string
 from tests.unit.proxy.relay.talking import FETCH_V4, Relay, passes, receive, relay
 from tests.unit.proxy.relay.talking import request as short_request
@@ -232,11 +233,6 @@ def test_a_held_client_that_half_closes_still_gets_its_answer(relay: Relay) -> N
     gate.broker.close()
     assert receive(gate.client, 18) == short_response(1, b"its answer")
     assert relay.end_of(gate.session) is None
-
-
-def reset(sock: socket.socket) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    sock.close()
 
 
 @pytest.mark.parametrize("side", ["client", "upstream"])

@@ -14,6 +14,7 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.proxy.relay.pump import CHUNK
 from kproxy.proxy.relay.selector import READ
+from tests.harness.servers.peers import reset
 from tests.unit.proxy.relay.talking import (
     FETCH_V4,
     METADATA_V1,
@@ -164,8 +165,7 @@ def test_a_broker_that_dies_ends_only_its_clients_connections(relay: Relay) -> N
     other_client, other_broker, _ = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
-    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    broker.close()  # a reset
+    reset(broker)
     with contextlib.suppress(ConnectionResetError):
         assert client.recv(1) == b""
     assert isinstance(relay.end_of(session), OSError)
@@ -182,8 +182,7 @@ def test_a_hang_up_while_the_other_side_is_slow_does_not_spin(relay: Relay) -> N
     broker.settimeout(0.5)
     with contextlib.suppress(TimeoutError):
         broker.sendall(frame)
-    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    broker.close()
+    reset(broker)
     calls = 0
     upstream_event = session.upstream.on_event
 

@@ -14,6 +14,7 @@ from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.proxy.relay import pump
 from kproxy.proxy.relay.pump import CHUNK
 from kproxy.proxy.relay.selector import RelaySelector
+from tests.harness.servers.peers import reset
 from tests.harness.tls import Authority, connected, in_thread
 from tests.unit.proxy.relay.talking import (
     FETCH_V4,
@@ -180,8 +181,7 @@ def test_a_reset_ends_the_session(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
-    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    broker.close()
+    reset(broker)
     assert isinstance(relay.end_of(session), OSError)
     assert session.ended_by == "upstream"
     assert client.recv(1) == b""

@@ -19,6 +19,7 @@ from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.guard import _GuardedResponse
 from kproxy.proxy.relay.observer import Exchange
+from tests.harness.servers.peers import reset
 from tests.unit.kafka_frames import asked, chunks, frame
 from tests.unit.proxy.relay.talking import LOCAL, Relay, passes, receive, relay, request, response
 
@@ -294,8 +295,7 @@ def test_a_peer_that_goes_meanwhile(relay: Relay, who: str) -> None:
         assert client.recv(1) == b""
         client.close()
     else:
-        broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        broker.close()
+        reset(broker)
     if who == "client":
         broker.close()
     relay.end_of(session)

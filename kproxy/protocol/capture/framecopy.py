@@ -15,7 +15,7 @@ from struct import pack
 
 from kproxy.protocol.capture.redaction import is_redacted
 from kproxy.protocol.wire.api import APIS, ApiKey
-from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message
+from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message, split_fields
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,
@@ -151,13 +151,10 @@ class _CopyCompiler:
 
     def _struct(self, fields: Iterable[Field]) -> CopyPlan:
         steps: list[int | CopyPlan] = []  # a number of bytes, or the plan of a field
-        tagged: dict[int, CopyPlan] = {}
-        for field in fields:
-            if self._version not in field.versions:
-                continue
-            if field.tag is not None and self._version in field.tagged:
-                tagged[field.tag] = self._field(field)
-            elif field.type in SIZES and not self._is_acks(field):
+        present_fields, tagged_fields = split_fields(fields, self._version)
+        tagged = {tag: self._field(field) for tag, field in tagged_fields.items()}
+        for field in present_fields:
+            if field.type in SIZES and not self._is_acks(field):
                 before = steps.pop() if steps and isinstance(steps[-1], int) else 0
                 assert isinstance(before, int)
                 steps.append(before + SIZES[field.type])

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.protocol.rewrite.endpoints import EndpointRule, rule_for
 from kproxy.protocol.rewrite.plain import PlainElement, PlainResponse
 from kproxy.protocol.wire.api import APIS
-from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message
+from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message, split_fields
 
 # Operations. `a` and `b` mean:
 SKIP = 0  # a bytes of fixed size
@@ -58,8 +58,7 @@ class _WalkCompiler:
         self.steps: list[WalkStep] = []
 
     def compile(self) -> tuple[WalkStep, ...]:
-        fields = [f for f in self.definition.fields if self.version in f.versions]
-        plain = [f for f in fields if not self._is_tagged(f)]
+        plain, tagged = split_fields(self.definition.fields, self.version)
         if self.compact:
             self._tags()  # of response header v1
         for at, field in enumerate(plain):
@@ -74,8 +73,8 @@ class _WalkCompiler:
                     self._tags()
                 return self._end()
             self._field(field)
-        for field in fields:
-            if field.name == self.rule.field and field.tag is not None:
+        for field in tagged.values():
+            if field.name == self.rule.field:
                 self.steps.append((MARK, None, None))
                 self._tags(field)
                 return self._end()
@@ -84,9 +83,6 @@ class _WalkCompiler:
     def _end(self) -> tuple[WalkStep, ...]:
         self.steps.append((STOP, None, None))
         return tuple(self.steps)
-
-    def _is_tagged(self, field: Field) -> bool:
-        return field.tag is not None and self.version in field.tagged
 
     def _is_endpoint(self, fields: list[Field], at: int) -> bool:
         names = [field.name for field in fields[at : at + 3]]
@@ -99,7 +95,7 @@ class _WalkCompiler:
         self.steps.append((SKIP, size, None))
 
     def _struct(self, fields: tuple[Field, ...]) -> None:
-        present_fields = [f for f in fields if self.version in f.versions and not self._is_tagged(f)]
+        present_fields, _ = split_fields(fields, self.version)
         at = 0
         while at < len(present_fields):
             if self._is_endpoint(present_fields, at):
@@ -149,7 +145,7 @@ class _WalkCompiler:
 
     def _plain_element(self, field: Field) -> PlainElement | None:
         """Return the shape of a plain element of the array, if its fields have that form."""
-        present_fields = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
+        present_fields, _ = split_fields(field.fields, self.version)
         fixed = [SIZES.get(f.type, 0) for f in present_fields]
         if not self.compact or fixed.count(0) != 2 or fixed[-1]:
             return None
@@ -163,7 +159,7 @@ class _WalkCompiler:
 
     def plain_response(self) -> PlainResponse | None:
         """Return the shape of a response without endpoints and other tagged fields, if it has the usual form."""
-        present_fields = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
+        present_fields, _ = split_fields(self.definition.fields, self.version)
         fixed = [SIZES.get(f.type, 0) for f in present_fields]
         if (
             not self.compact

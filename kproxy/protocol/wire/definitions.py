@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import calcsize
@@ -48,6 +48,13 @@ class MessageDefinition:
     versions: range
     flexible: range
     fields: tuple[Field, ...]
+
+
+def split_fields(fields: Iterable[Field], version: int) -> tuple[list[Field], dict[int, Field]]:
+    """Return the fields that this version has: those that follow each other, and those that are tagged, by tag."""
+    present = [field for field in fields if version in field.versions]
+    tagged = {field.tag: field for field in present if field.tag is not None and version in field.tagged}
+    return [field for field in present if version not in field.tagged], tagged
 
 
 def _versions(text: str | None) -> range:

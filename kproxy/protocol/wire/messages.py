@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kproxy.base.printable import escaped
 from kproxy.protocol.wire.api import APIS, ApiKey
-from kproxy.protocol.wire.definitions import FORMATS, SIZES, Field, load_message
+from kproxy.protocol.wire.definitions import FORMATS, SIZES, Field, load_message, split_fields
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,
@@ -72,7 +72,8 @@ class MessageReader:
     def _struct(self, fields: tuple[Field, ...]) -> _Read:
         steps: list[tuple[Any, struct.Struct | None, _Read | None]] = []  # of fixed fields together, or of one other
         fixed: list[Field] = []
-        tagged: dict[int, tuple[str, _Read]] = {}
+        present_fields, tagged_fields = split_fields(fields, self._version)
+        tagged = {tag: (field.name, self._value(field)) for tag, field in tagged_fields.items()}
 
         def join_fixed() -> None:
             if fixed:
@@ -80,12 +81,8 @@ class MessageReader:
                 steps.append((tuple(field.name for field in fixed), struct.Struct(formats), None))
                 fixed.clear()
 
-        for field in fields:
-            if self._version not in field.versions:
-                continue
-            if field.tag is not None and self._version in field.tagged:
-                tagged[field.tag] = field.name, self._value(field)
-            elif field.type in FORMATS and field.name not in self._located:
+        for field in present_fields:
+            if field.type in FORMATS and field.name not in self._located:
                 fixed.append(field)
             else:
                 join_fixed()
@@ -278,9 +275,7 @@ _EMPTY: Fields = {"string": b"", "bytes": b"", "records": b"", "uuid": bytes(16)
 
 
 def _write_struct(out: list[bytes], fields: tuple[Field, ...], version: int, flexible: bool, values: Fields) -> None:
-    for field in fields:
-        if version not in field.versions or (field.tag is not None and version in field.tagged):
-            continue
+    for field in split_fields(fields, version)[0]:
         if not field.type.startswith("[]"):
             value = values.get(field.name, {} if field.fields else _EMPTY.get(field.type, 0))
             _write(out, field, field.type, version, flexible, value)

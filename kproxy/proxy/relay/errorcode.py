@@ -10,7 +10,7 @@ from functools import cache
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import APIS, ApiKey
-from kproxy.protocol.wire.definitions import SIZES, Field, load_message
+from kproxy.protocol.wire.definitions import SIZES, Field, load_message, split_fields
 from kproxy.protocol.wire.messages import MessageReader, response_reader
 from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
 
@@ -57,8 +57,7 @@ def _names(fields: tuple[Field, ...]) -> set[str]:
 
 
 def _is_near_start(fields: tuple[Field, ...], version: int) -> bool:
-    present = (field for field in fields if version in field.versions and version not in field.tagged)
-    for field in present:
+    for field in split_fields(fields, version)[0]:
         if field.name.endswith("ErrorCode"):
             return True
         if field.type not in SIZES:

@@ -73,7 +73,7 @@ def _explained(text: str, error: yaml.YAMLError) -> YamlError:
     if error.problem == _TOO_DEEP:
         return YamlError(_NESTED, index, line)
     reason = " ".join(": ".join(part for part in (error.context, error.problem) if part).split())
-    return YamlError(f"is not YAML: {reason}{_hint(text.splitlines()[max(line - 2, 0) : line])}", index, line)
+    return YamlError(f"is not YAML: {reason}{_hint(reason, text.splitlines()[max(line - 2, 0) : line])}", index, line)
 
 
 def _mark(error: yaml.MarkedYAMLError) -> tuple[int, int]:
@@ -81,12 +81,12 @@ def _mark(error: yaml.MarkedYAMLError) -> tuple[int, int]:
     return (mark.index, mark.line + 1) if mark else (0, 0)
 
 
-def _hint(around: list[str]) -> str:
+def _hint(reason: str, around: list[str]) -> str:
     """Return what to do about the usual mistakes; `around` is the line and the one before it."""
     lines = " ".join(around)
     if re.search(r"[:-]\s+\[[0-9a-fA-F:]*::?[0-9a-fA-F:]*\]:", lines):
         return "; put an address that starts with [ in quotes"
-    if re.search(r"([:-]\s+|[\[,]\s*)\*", lines):
+    if "an alias" in reason and re.search(r"([:-]\s+|[\[,]\s*)\*", lines):
         return "; put a value that starts with * in quotes"
     return "; indent with spaces, not with tabs" if "\t" in lines else ""
 

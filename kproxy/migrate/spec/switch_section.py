@@ -49,8 +49,8 @@ class KproxySelection:
     kubernetes: str = key(_LABELS, "Labels of pods, as `kubectl get pods -l` takes them.", default="")
     namespace: str = key(kinds.NAME, "With kubernetes: namespace of the pods.", default="")
     port: int = key(kinds.count(1, 65535), "With kubernetes: port of the admin endpoints.", default=PORT)
-    https: bool = key(kinds.BOOLEAN, "With kubernetes: the admin endpoints use TLS.")
     kubeconfig: Path | None = key(FILE, "With kubernetes: file of the context; by default, the usual one.")
+    https: bool = key(kinds.BOOLEAN, "With kubernetes: the admin endpoints use TLS.")
 
 
 @dataclass(frozen=True, slots=True)

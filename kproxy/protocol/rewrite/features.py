@@ -20,7 +20,6 @@ from kproxy.protocol.wire.primitives import Underflow, read_string, read_uvarint
 _SUPPORTED, _FINALIZED = 0, 2  # tags of ApiVersions responses from version 3 on
 _LEVELS = Struct(">hh")
 
-
 _NAME = b"transaction.version"
 # By level, the lowest versions with which it can be used; level 1 changes only what brokers write to their own topic.
 _NEEDS: Mapping[int, Mapping[int, int]] = {
@@ -42,8 +41,8 @@ def _is_usable(level: int, capped: Mapping[int, int]) -> bool:
 
 def limit_level(level: int, capped: Mapping[int, int]) -> int:
     """Return the highest usable level up to this one."""
-    candidates = [level, *range(min(level - 1, max(_NEEDS)), -1, -1)]
-    return next(candidate for candidate in candidates if _is_usable(candidate, capped))
+    candidates: list[int] = [level, *range(min(level, max(_NEEDS) + 1))]
+    return max(candidate for candidate in candidates if _is_usable(candidate, capped))
 
 
 def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:

@@ -19,10 +19,11 @@ _NAMING = sorted(
     }
 )
 _TEST_PATH = re.compile(r"\btests/[\w./*-]*\w")
+_MADE_BY_TESTS = {"tests/oracle/build"}
 
 
 def _test_paths(text: str) -> set[str]:
-    return set(_TEST_PATH.findall(text))
+    return set(_TEST_PATH.findall(text)) - _MADE_BY_TESTS
 
 
 def test_paths_are_found_in_a_command() -> None:

@@ -19,7 +19,7 @@ from tests.unit.inspect.doctor.examined import bad, examination, good, identity,
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def faults(found: Examination) -> list[Fault]:
+def faults(found: Examination) -> list[str]:
     return [one.fault for one in diagnose(found, NOW) if one.is_error]
 
 

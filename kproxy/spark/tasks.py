@@ -23,6 +23,9 @@ ExecutorResult: TypeAlias = tuple[str, str, str]
 
 def make_join_task(config: str, timeout: float) -> Callable[[object], Iterator[ExecutorResult]]:
     """Return a task that joins its host's proxy with a lease of its executor."""
+    advice = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
+    # A plain string with fields: the executor that needs it has no class of kproxy.
+    no_kproxy = str(NO_KPROXY_INSTALLED(host="{host}", python="{python}", error="{error}", advice=advice))
 
     def start(_: object) -> Iterator[ExecutorResult]:
         import socket
@@ -33,12 +36,7 @@ def make_join_task(config: str, timeout: float) -> Callable[[object], Iterator[E
             from kproxy.spark.host import HostConfig, Lease, find_own_jvm, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
-            advice = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
-            yield (
-                "",
-                NO_KPROXY_INSTALLED(host=socket.gethostname(), python=python, error=error, advice=advice),
-                "",
-            )
+            yield "", no_kproxy.format(host=socket.gethostname(), python=python, error=error), ""
             return
         try:
             pid, name = find_own_jvm()

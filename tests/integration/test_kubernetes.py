@@ -599,7 +599,7 @@ def _deep(connection: Any) -> None:
         (closing, "closed the connection"),
         (silent, "gave no answer within 2 s"),
         (_nonsense, "does not answer as Kubernetes does"),
-        (_endless, "does not answer as Kubernetes does (an answer of more than 16 MiB)"),
+        (_endless, "does not answer as Kubernetes does (an answer of more than 64 MiB)"),
         (_deep, "does not answer as Kubernetes does"),
     ],
 )

@@ -63,7 +63,7 @@ check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit te
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 -p kproxy.config -p kproxy.advice.explain -p kproxy.advice.lint
 	$(BIN)/lint-imports --no-cache
-	$(RUN) -q -n 2 tests/unit -m "not matrix and not soak" $(ARGS)
+	$(RUN) -q -n 4 tests/unit -m "not matrix and not soak" $(ARGS)
 
 format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .

@@ -81,13 +81,16 @@ class ConnectionChannel(Channel):
         self._unsent += request
 
     async def receive(self, seconds: float | None = None) -> bytes:
+        if seconds is None:
+            return await self._exchange()
         async with asyncio.timeout(seconds):
-            if self._unsent:
-                unsent, self._unsent = self._unsent, b""
-                await self._stream.send(unsent)
-            return await self._read_frame()
+            return await self._exchange()
 
-    async def _read_frame(self) -> bytes:
+    async def _exchange(self) -> bytes:
+        """Send what is unsent, and return the next frame."""
+        if self._unsent:
+            unsent, self._unsent = self._unsent, b""
+            await self._stream.send(unsent)
         data = self._data
         while (frame := self._take_frame()) is None:
             is_foreign = len(data) >= 4 and not 0 <= INT32.unpack_from(data)[0] <= self._limit

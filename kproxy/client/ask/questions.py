@@ -149,7 +149,17 @@ async def ask_versions(channel: Channel) -> Versions:
 
     Raises UpstreamError or WireError if no Kafka broker answers.
     """
-    return await Question(ApiKey.API_VERSIONS, 0, b"", read_versions).ask(channel)
+    return await _VERSIONS_QUESTION.ask(channel)
+
+
+# All nodes of a cluster send the same response on each connection.
+_read_short_versions = lru_cache(maxsize=64)(read_versions)
+_VERSIONS_QUESTION: Question[Versions] = Question(
+    ApiKey.API_VERSIONS,
+    0,
+    b"",
+    lambda body: _read_short_versions(body) if len(body) <= _SHORT else read_versions(body),
+)
 
 
 def nodes_question(versions: Versions) -> Question[ClusterNodes]:

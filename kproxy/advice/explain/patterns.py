@@ -41,6 +41,11 @@ _KAFKA_WORDS = (
 )  # fmt: skip
 
 
+_CLAUSE_END = re.compile("[:;(]")
+_ENOUGH_OF_A_MESSAGE = 18
+"""So many literal characters of a clause are enough to recognise a message of kproxy's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessagePattern:
     """A message to search for."""
@@ -132,12 +137,30 @@ def _all_patterns() -> list[MessagePattern]:
         for (program, text, shared), fault_list in faults.items()
     ]
     for own in all_messages():
-        text = own.pattern
+        patterns += _own_patterns(own)
+    return [pattern for pattern in patterns if _whole_words(pattern)]
+
+
+def _own_patterns(own: Message) -> list[MessagePattern]:
+    """Return the pattern of the whole message, and of each clause that only it has: people cut a line where they like."""
+    clauses = (
+        clause.strip(" .,…")
+        for text in (own.pattern, *_literal_parts(own.pattern))
+        for clause in _CLAUSE_END.split(text)
+    )
+    patterns = []
+    for text in dict.fromkeys((own.pattern, *filter(_is_enough, clauses))):
         parts = _literal_parts(text)
         if len(max(parts, key=len)) >= 10:
             alone = "kproxy" in text or sum(map(len, parts)) >= 40
             patterns.append(MessagePattern(Program.KPROXY, text, parts, (own.fault,), alone, own))
-    return [pattern for pattern in patterns if _whole_words(pattern)]
+    return patterns
+
+
+def _is_enough(clause: str) -> bool:
+    """Return whether a clause is long enough to recognise its message, and in no other."""
+    length = sum(map(len, _literal_parts(clause)))
+    return length >= _ENOUGH_OF_A_MESSAGE and sum(clause in message.pattern for message in all_messages()) == 1
 
 
 def _literal_parts(text: str) -> tuple[str, ...]:

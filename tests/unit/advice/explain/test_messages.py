@@ -59,6 +59,18 @@ def test_kproxy_s_own_message_leads_to_its_meaning(message: Message) -> None:
     assert message in [match.pattern.own_message for match in explanation.causes[0].matches if match.pattern]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the proxy refuses this user and password",
+        "closed the connection without answering: its listener may expect TLS",
+        "kproxy.example: the server at this address is an HTTP proxy or a web server",
+    ],
+)
+def test_a_message_that_was_cut_is_known(text: str) -> None:
+    assert explained(f"WARNING kproxy: {text}").causes
+
+
 @pytest.mark.parametrize("text", UNRELATED)
 def test_an_unrelated_error_is_not_known(text: str) -> None:
     assert explained(text).causes == ()

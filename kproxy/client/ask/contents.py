@@ -12,6 +12,7 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.client.ask.channel import MAX_RESPONSE_SIZE
 from kproxy.client.ask.questions import Question, Versions, ask_for
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -141,9 +142,8 @@ def contents_question(
     served = versions.get(ApiKey.METADATA, range(0))
     version = next((v for v in ((8, 5, 4, 2) if operations else (5, 4, 2)) if v in served), 1)
     topics = None if names is None else [{"Name": name} for name in names]
-    return ask_for(
-        ApiKey.METADATA, version, {"Topics": topics, "IncludeTopicAuthorizedOperations": True}, _read_metadata
-    )
+    fields = {"Topics": topics, "IncludeTopicAuthorizedOperations": True}
+    return ask_for(ApiKey.METADATA, version, fields, _read_metadata, MAX_RESPONSE_SIZE)
 
 
 def _read_metadata(fields: dict[str, Any]) -> ClusterContents:
@@ -211,7 +211,7 @@ def groups_question(versions: Versions) -> Question[GroupListing] | None:
     version = next((v for v in (5, 4, 0) if v in served), None)
     if version is None:
         return None
-    return ask_for(ApiKey.LIST_GROUPS, version, {}, _read_groups)  # of all states and types
+    return ask_for(ApiKey.LIST_GROUPS, version, {}, _read_groups, MAX_RESPONSE_SIZE)  # of all states and types
 
 
 def _read_groups(fields: dict[str, Any]) -> GroupListing:
@@ -235,7 +235,7 @@ def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
     if 0 not in versions.get(ApiKey.DESCRIBE_QUORUM, ()):
         return None
     topic = {"TopicName": _QUORUM, "Partitions": [{"PartitionIndex": 0}]}
-    return ask_for(ApiKey.DESCRIBE_QUORUM, 0, {"Topics": [topic]}, _read_quorum_leader)
+    return ask_for(ApiKey.DESCRIBE_QUORUM, 0, {"Topics": [topic]}, _read_quorum_leader, MAX_RESPONSE_SIZE)
 
 
 def _read_quorum_leader(fields: dict[str, Any]) -> int | None:

@@ -35,7 +35,14 @@ from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
-from kproxy.protocol.wire.messages import encode_fields, encode_request, read_versions, response_reader
+from kproxy.protocol.wire.messages import (
+    SHORT,
+    encode_fields,
+    encode_request,
+    read_response,
+    read_versions,
+    response_reader,
+)
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags
 
 GROUPS_TOPIC = "__consumer_offsets"
@@ -49,6 +56,7 @@ _LATEST = -1  # ListOffsets: the end of the log
 _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
 # The most elements read of lists that may be long: kproxy needs a few of them, and must not block for the others.
 _MAX_PARTITIONS_READ, _MAX_GROUPS_READ = 20_000, 100
+_AT_ONCE = 500  # of these, before other tasks have their turn
 _PARTITIONS_OF_A_LEADER = _GROUPS_ASKED_FOR = 3
 # The longest response that is read in one step, in bytes. A list of nodes of at most this size, the first response on
 # each connection, is decoded once, however often it arrives.
@@ -134,14 +142,19 @@ class Question(Generic[T]):
         return await self.read_answer(channel)
 
 
-def ask_for(key: int, version: int, fields: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> Question[T]:
-    """Return a question with these fields, and the function that reads the fields of the response."""
-    return Question(
-        key,
-        version,
-        encode_fields(f"{APIS[key].name}Request", version, fields),
-        lambda body: read(response_reader(key, version).read(body)),
-    )
+def ask_for(
+    key: int,
+    version: int,
+    fields: Mapping[str, Any],
+    read: Callable[[dict[str, Any]], T],
+    longest: int = SHORT,
+) -> Question[T]:
+    """Return a question with these fields, and the function that reads the fields of the response.
+
+    `longest`: the most bytes of a response.
+    """
+    request = encode_fields(f"{APIS[key].name}Request", version, fields)
+    return Question(key, version, request, lambda body: read(read_response(key, version, body, longest=longest)))
 
 
 async def ask_versions(channel: Channel) -> Versions:
@@ -155,10 +168,7 @@ async def ask_versions(channel: Channel) -> Versions:
 # All nodes of a cluster send the same response on each connection.
 _read_short_versions = lru_cache(maxsize=64)(read_versions)
 _VERSIONS_QUESTION: Question[Versions] = Question(
-    ApiKey.API_VERSIONS,
-    0,
-    b"",
-    lambda body: _read_short_versions(body) if len(body) <= _SHORT else read_versions(body),
+    ApiKey.API_VERSIONS, 0, b"", lambda body: _read_short_versions(body) if len(body) <= _SHORT else read_versions(body)
 )
 
 
@@ -327,14 +337,17 @@ async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
     at = _end_of_last_node(await _walk_to_last_node(body, ApiKey.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
         _, at = read_string(body, at, end, compact=False, nullable=True)
-    topics = response_reader(ApiKey.METADATA, 2).elements("Topics", body, at + 4)  # behind the controller's id
-    partitions = ((topic["Name"], partition) for topic in topics for partition in topic["Partitions"])
+    # Behind the controller's id.
+    elements = response_reader(ApiKey.METADATA, 2).elements("Topics", body, at + 4, inner="Partitions")
     partitions_by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-    for name, partition in islice(partitions, _MAX_PARTITIONS_READ):
-        leader = partition["LeaderId"]
-        is_led = partition["ErrorCode"] == ErrorCode.NONE and leader >= 0
-        if is_led and len(partitions_by_leader[leader]) < _PARTITIONS_OF_A_LEADER:
-            partitions_by_leader[leader].append((name, partition["PartitionIndex"]))
+    for number, (topic, partition) in enumerate(islice(elements, _MAX_PARTITIONS_READ), 1):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if partition is None or partition["ErrorCode"] != ErrorCode.NONE or partition["LeaderId"] < 0:
+            continue
+        led_partitions = partitions_by_leader[partition["LeaderId"]]
+        if len(led_partitions) < _PARTITIONS_OF_A_LEADER:
+            led_partitions.append((topic["Name"], partition["PartitionIndex"]))
     return {node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items()}
 
 
@@ -348,12 +361,13 @@ async def ask_leadership(
     if 1 not in versions.get(ApiKey.LIST_OFFSETS, ()):
         return {}
     indexes: defaultdict[bytes, list[dict[str, int]]] = defaultdict(list)
+    longest = SHORT
     for name, index in partitions:
         indexes[name].append({"PartitionIndex": index, "Timestamp": _LATEST})
+        longest += len(name) + 24  # of the answer: the topic's name, then 18 bytes
     topics = [{"Name": name, "Partitions": requested} for name, requested in indexes.items()]
-    return await ask_for(
-        ApiKey.LIST_OFFSETS, 1, {"ReplicaId": -1, "Topics": topics}, partial(_read_leadership, indexes)
-    ).ask(channel)
+    fields = {"ReplicaId": -1, "Topics": topics}
+    return await ask_for(ApiKey.LIST_OFFSETS, 1, fields, partial(_read_leadership, indexes), longest).ask(channel)
 
 
 def _read_leadership(requested: Mapping[bytes, Sequence[object]], fields: dict[str, Any]) -> dict[TopicPartition, int]:
@@ -383,7 +397,7 @@ async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
 
 def _read_group_ids(body: bytes) -> list[bytes]:
     groups = response_reader(ApiKey.LIST_GROUPS, 0).elements("Groups", body, 2)  # behind the error code
-    return [group["GroupId"] for group in islice(groups, _MAX_GROUPS_READ)]
+    return [group["GroupId"] for group, _ in islice(groups, _MAX_GROUPS_READ)]
 
 
 def coordinator_question(versions: Versions, group: bytes | str) -> Question[tuple[int, int]] | None:

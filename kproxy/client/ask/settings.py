@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kproxy.client.ask.channel import MAX_RESPONSE_SIZE
 from kproxy.client.ask.questions import Question, Versions, ask_for, settings_request
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -55,9 +56,8 @@ def settings_question(
     """
     if 1 not in versions.get(ApiKey.DESCRIBE_CONFIGS, ()):
         return None
-    return ask_for(
-        ApiKey.DESCRIBE_CONFIGS, 1, settings_request(node_id, names), lambda fields: _read_settings(fields, names)
-    )
+    fields = settings_request(node_id, names)
+    return ask_for(ApiKey.DESCRIBE_CONFIGS, 1, fields, lambda read: _read_settings(read, names), MAX_RESPONSE_SIZE)
 
 
 def _read_settings(fields: dict[str, Any], names: Sequence[str] | None) -> BrokerSettings:
@@ -147,7 +147,9 @@ def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] 
     if not versions.get(ApiKey.SASL_HANDSHAKE):
         return None
     version = min(1, versions[ApiKey.SASL_HANDSHAKE][-1])
-    return ask_for(ApiKey.SASL_HANDSHAKE, version, {"Mechanism": _UNUSED_MECHANISM}, _read_mechanisms)
+    return ask_for(
+        ApiKey.SASL_HANDSHAKE, version, {"Mechanism": _UNUSED_MECHANISM}, _read_mechanisms, MAX_RESPONSE_SIZE
+    )
 
 
 def _read_mechanisms(fields: dict[str, Any]) -> tuple[str, ...] | None:

@@ -21,10 +21,12 @@ from kproxy.base.messages.logins import (
 from kproxy.client.sasl.mechanism import LoginRefused, Mechanism
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
-from kproxy.protocol.wire.messages import encode_request, response_reader
+from kproxy.protocol.wire.messages import SHORT, encode_request, read_response
 from kproxy.protocol.wire.primitives import INT32, Underflow
 
 _FIRST, _TOKEN = "ApiVersions", "a token"
+# The longest response with a token, in bytes: brokers take tokens of half as many by default.
+_LONGEST_TOKEN = 1024 * 1024
 
 # The newest version of each API that both the broker and kproxy support; APIs of the broker only.
 Versions = dict[int, int]
@@ -129,7 +131,7 @@ class SaslExchange:
         response = yield encode_request(key, version, correlation_id, fields)
         if len(response) < 4 or INT32.unpack_from(response)[0] != correlation_id:
             raise UpstreamError("sasl", f"the server that answers {self.step} is not a Kafka broker")
-        return response_reader(key, version).read(response, 4)
+        return read_response(key, version, response, 4, _LONGEST_TOKEN if key == ApiKey.SASL_AUTHENTICATE else SHORT)
 
     def _check_handshake(self, fields: dict[str, Any]) -> None:
         error = fields["ErrorCode"]

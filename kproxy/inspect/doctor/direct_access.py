@@ -1,6 +1,6 @@
-"""Whether a client on this machine reaches the cluster by itself, if kproxy has options that no client has.
+"""The test for direct access, which a client on this machine makes without the options that only kproxy has.
 
-These are hops, maps, and a name for all certificates. All but `contacts_of_a_client` is pure.
+These options are hops, maps, and a name for all certificates. All but `contacts_of_a_client` is pure.
 """
 
 from __future__ import annotations

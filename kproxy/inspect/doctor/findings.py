@@ -39,7 +39,7 @@ class DoctorDiagnostic(Diagnostic):
     symptom: Fault | None
     """The fault that clients see, if their messages are not those of `fault`."""
     advice: str
-    """What to do, in sentences."""
+    """The remedy, in sentences."""
 
     @property
     def is_error(self) -> bool:

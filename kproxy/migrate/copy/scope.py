@@ -38,7 +38,7 @@ class CopySpec:
     skip: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Offset of a partition up to which the copy may leave out records that the source has deleted."""
     repartition: frozenset[str] = frozenset()
-    """Source topics of which the copy leaves out records that the application has read and deleted."""
+    """Source topics whose records the copy leaves out if the application has read and deleted them."""
     max_rate: float = 0.0
     """Maximum rate of the copy, in bytes a second; 0 is no limit."""
     slice_size: int = 256 * 1024 * 1024

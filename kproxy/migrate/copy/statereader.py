@@ -21,7 +21,7 @@ class StateSnapshot:
 
     values: Mapping[bytes, bytes]
     states: Mapping[TopicPartition, PartitionState]
-    """How far each partition of the source is copied."""
+    """The progress of the copy in each partition of the source."""
     resume_offsets: tuple[int, ...]
     """By partition of the state topic, the offset from which a task reads what is newer than this snapshot."""
 

@@ -130,7 +130,7 @@ def translate_checkpoint(
 
 
 def kafka_partitions(directory: str) -> set[TopicPartition]:
-    """Return the partitions, as topic and number, of which the newest batches have an offset. Raises ConfigError."""
+    """Return the partitions, as topic and number, whose newest batches have an offset. Raises ConfigError."""
     source = _checkpoint_directory(directory)
     return {
         (topic, int(index))

@@ -204,13 +204,13 @@ class SwitchSetup:
     kind: str = SWITCHING
     """SWITCHING or ROLLBACK."""
     force: bool = False
-    """As `FinalSync.force`."""
+    """True if positions on the target that kproxy did not write are overwritten."""
     before_hold: Callable[[], list[Diagnostic]] = lambda: []
     """Prepares the reverse copy before the hold, and returns findings."""
     during_hold: Callable[[FinalSync, float], None] = lambda _, __: None
     """Starts the reverse copy while writes are held. May raise KproxyError."""
     compose: Callable[[Any], None] = lambda _: None
-    """As `FinalSync.compose`."""
+    """Extends the offset maps, if positions are translated by more than what this migration has copied."""
     selection: ClientSelection | None = None
     """The clients to switch; None for all."""
 

@@ -19,6 +19,7 @@ from kproxy.protocol.wire.primitives import (
     INT32,
     Buffer,
     Underflow,
+    malformed,
     read_size,
     read_string,
     read_uvarint,
@@ -27,6 +28,8 @@ from kproxy.protocol.wire.primitives import (
     uvarint,
 )
 
+SHORT = 32 * 1024
+"""The longest response that a proxy's loop reads at once, in bytes: 5,000 structs take some milliseconds."""
 Fields = Mapping[str, Any]
 _Read = Callable[[Buffer, int], tuple[Any, int]]
 
@@ -57,15 +60,27 @@ class MessageReader:
             raise Underflow from None
         return values
 
-    def elements(self, field: str, buffer: Buffer, at: int) -> Iterator[dict[str, Any]]:
-        """Yield the elements of this array of the message, which begins at buffer[at]."""
-        (array,) = (each for each in self._fields if each.name == field)
-        read, flexible = self._struct(array.fields), self._flexible
+    def elements(
+        self, field: str, buffer: Buffer, at: int, inner: str = ""
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Yield the elements of this array of the message, which begins at buffer[at], each when it is wanted.
+
+        Each comes with None. If `inner` names an array of structs, the last field of an element, the element comes
+        without that field, and then once more with each of its structs. Raises Underflow and WireError.
+        """
+        fields = _field(self._fields, field).fields
+        read = self._struct(tuple(each for each in fields if each.name != inner))
+        read_inner = self._struct(_field(fields, inner).fields) if inner else None
         try:
-            count, at = _read_count(buffer, at, flexible, False)
+            count, at = _read_count(buffer, at, self._flexible, False)
             for _ in range(count or 0):
                 element, at = read(buffer, at)
-                yield element
+                yield element, None
+                if read_inner is not None:
+                    inner_count, at = _read_count(buffer, at, self._flexible, False)
+                    for _ in range(inner_count or 0):
+                        struct_fields, at = read_inner(buffer, at)
+                        yield element, struct_fields
         except struct.error:
             raise Underflow from None
 
@@ -176,6 +191,11 @@ class MessageReader:
         return read_bytes
 
 
+def _field(fields: tuple[Field, ...], name: str) -> Field:
+    (field,) = (field for field in fields if field.name == name)
+    return field
+
+
 def _locate(size: int, indexes: list[int]) -> _Read:
     """Return a reader that notes and returns the index of a field of this size."""
 
@@ -226,9 +246,16 @@ def read_request(frame: Buffer) -> Request:
     return Request(key, version, correlation_id, fields)
 
 
+def read_response(key: int, version: int, response: Buffer, at: int = 0, longest: int = SHORT) -> dict[str, Any]:
+    """Read a response from behind its correlation id, at `at`. Raises Underflow, and WireError if it is longer."""
+    if len(response) - at > longest:
+        raise malformed(f"a response to {APIS[key].name} has {len(response) - at} bytes")
+    return response_reader(key, version).read(response, at)
+
+
 def read_versions(body: Buffer) -> dict[int, range]:
     """Return the versions that a broker serves, by API key, from an ApiVersions response of version 0."""
-    fields = response_reader(ApiKey.API_VERSIONS, 0).read(body)
+    fields = read_response(ApiKey.API_VERSIONS, 0, body)
     return {api["ApiKey"]: range(api["MinVersion"], api["MaxVersion"] + 1) for api in fields["ApiKeys"]}
 
 

@@ -72,7 +72,7 @@ class ClientConnection:
     sock: socket.socket
     peer: Address
     since: float
-    """When it was accepted, or has sent its first bytes, in the loop's time."""
+    """The time of the accept, or of the client's first bytes, in the loop's seconds."""
     host: str
     """The host under which the client finds kproxy."""
     state: ConnectionState = ConnectionState.ACCEPTED
@@ -90,7 +90,7 @@ class ClientConnection:
     session: Session | None = None
     _upstream: VerifiedConnection | None = None
     opened_at: float = 0.0
-    """When the session began, a Unix time."""
+    """The start of the session, a Unix time."""
     unit: SwitchableUnit | None = None
     """The unit in which the session is noted."""
     channel: InSessionChannel | None = None

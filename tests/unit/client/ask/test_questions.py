@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Channel
+from kproxy.client.ask.channel import MAX_RESPONSE_SIZE, Channel
 from kproxy.client.ask.questions import UNUSED_NODE_ID, ClusterNodes, Question
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walk import MAX_STEPS
@@ -129,6 +129,24 @@ async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Channel]
         await asyncio.sleep(0)
     assert await asking
     assert turns >= 3000 * 2 // MAX_STEPS  # a node is two steps at least
+
+
+async def test_a_topic_of_many_partitions_keeps_no_one_waiting() -> None:
+    body = metadata("c", BROKERS, {"a": [1] * 100_000})
+    asking = asyncio.ensure_future(questions.ask_leaders(Broker({ApiKey.METADATA: body}), SERVED))  # noqa: TID251  # here it is awaited
+    turns = 0
+    while not asking.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert len((await asking)[1]) == 3
+    assert turns >= 20_000 // 500
+
+
+@pytest.mark.parametrize("question", ["versions", "own id", "led"])
+async def test_a_long_answer_to_a_short_question_is_not_read(question: str) -> None:
+    """Millions of elements would hold up all sessions."""
+    key, whole, asked = QUESTIONS[question]
+    assert await said_of(asked(Broker({key: whole + bytes(MAX_RESPONSE_SIZE - len(whole))}))) == "malformed"
 
 
 async def test_a_short_answer_passes_a_long_one() -> None:

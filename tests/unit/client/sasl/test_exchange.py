@@ -84,6 +84,13 @@ def test_a_mechanism_that_is_not_enabled() -> None:
         exchange.next_request(answer(request, broker.handshake(33, b"SCRAM-SHA-512", b"\x1b\xff")))
 
 
+def test_a_list_of_mechanisms_without_end_is_not_read() -> None:
+    exchange = SaslExchange(plain())
+    request = exchange.next_request(answer(exchange.first_request(), broker.versions(handshake=1))) or b""
+    with pytest.raises(UpstreamError, match="answer to SaslHandshake is invalid"):
+        exchange.next_request(answer(request, broker.handshake(33, *[b"PLAIN"] * 100_000)))
+
+
 @pytest.mark.parametrize(
     ("error", "text"), [(34, "does not support SASL: remove sasl"), (7, "answers SaslHandshake with error 7")]
 )

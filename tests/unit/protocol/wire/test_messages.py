@@ -88,6 +88,6 @@ def test_indexes_of_fields_also_where_the_rest_is_missing() -> None:
 def test_the_elements_of_an_array_one_by_one() -> None:
     body = struct.pack(">i", 2) + b"\0\1a\0\1x" + b"\0\1b"
     groups = response_reader(ApiKey.LIST_GROUPS, 0).elements("Groups", body, 0)
-    assert next(groups) == {"GroupId": b"a", "ProtocolType": b"x"}
+    assert next(groups) == ({"GroupId": b"a", "ProtocolType": b"x"}, None)
     with pytest.raises(Underflow):
         next(groups)

@@ -227,10 +227,10 @@ def test_a_broker_that_is_replaced_by_one_of_another_cluster(
     Clients that come while nobody is connected are asked to wait just as well."""
     addresses, first = lies(guarded), guarded.node_ids[0]
     topic = create_topic(guarded.direct_bootstrap, 1)
-    for at in cluster.node_ids:  # so that a record would find a place there
+    create_named(cluster, topic)  # so that a record would find a place there
+    for at in cluster.node_ids:
         admin = AdminClient({"bootstrap.servers": str(cluster.listener("INTERNAL")[at])})
-        if topic not in admin.list_topics(timeout=30).topics:
-            create_named(cluster, topic)
+        wait_until(lambda admin=admin: topic in admin.list_topics(timeout=30).topics, f"broker {at} knows the topic")  # type: ignore[misc]
     proxy = own_kproxy(addresses[first])
     sent: list[bytes] = []
     failed: list[str] = []

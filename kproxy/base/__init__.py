@@ -1,6 +1,7 @@
 """Ground for all other packages: errors, addresses, text, processes. It imports nothing of kproxy.
 
 address         a host and a port: parsing and printing
+addressclass    the class of an advertised address: a container's name, localhost, a private address
 compilation     whether the compiled data plane runs, and how to run without it (`KPROXY_PURE`)
 diagnostic      a problem or a note of a check: its severity, and its forms for terminals, programs and CI
 ephemeralports  which connections of this machine use a local port

@@ -7,7 +7,6 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     protocol_probe     the protocol of a port at which no broker answered
     broker_addresses   an address of each broker that this machine can connect to
     examiner           the examination of one cluster
-    address_class      the class of an advertised address: a container's name, localhost, a private address
     listeners          a broker's listener settings: reading them, and writing them
     findings           the problems and notes that doctor reports
     causes             why one contact failed

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import is_loopback
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import lint_check
 from kproxy.inspect.doctor import listeners as settings
-from kproxy.inspect.doctor.address_class import is_loopback
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.inspect.doctor.listener_changes import (
     ExaminedBroker,

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault
 from kproxy.config.hop import Hop
-from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.inspect.doctor.findings import HOP, DoctorDiagnostic, finding
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kproxy.base.addressclass import AddressClass, classify, is_loopback, is_private
 from kproxy.base.faults import Fault
-from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback, is_private
 from kproxy.inspect.doctor.by_hand import describe_name
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.inspect.doctor.findings import ADDRESS, BROKER, CERTIFICATE, CLIENT, HOP, MACHINE, NETWORK, Responsible

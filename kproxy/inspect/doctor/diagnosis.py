@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault, fault_set
 from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import cluster_checks, direct_access, fixes
-from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.by_hand import advice_for_name, failing_hop
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import AddressClass, classify, is_loopback
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import listeners as settings
-from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback
 from kproxy.inspect.doctor.evidence import BrokerListener, Contact, Examination
 from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster.topology import NodeKey

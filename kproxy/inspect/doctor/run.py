@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
+from kproxy.base.addressclass import is_loopback
 from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import direct_access, picture, report
-from kproxy.inspect.doctor.address_class import is_loopback
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import AddressClass, classify, is_private
 from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import listeners, picture
-from kproxy.inspect.doctor.address_class import AddressClass, classify, is_private
 from kproxy.inspect.doctor.evidence import BrokerListener
 from tests.unit.inspect.doctor.examined import bad, examination, good
 

@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 RUN := $(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest
 export COVERAGE_FILE := $(CURDIR)/.coverage/data
 
-.PHONY: help demo test coverage test-compiled tools check test-matrix test-soak format bench bench-compiled bench-quick dist pyz image spark-package troubleshooting clean
+.PHONY: help demo test coverage test-compiled tools check docs test-matrix test-soak format bench bench-compiled bench-quick dist pyz image spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -120,6 +120,11 @@ image: ## the container image kproxy:VERSION, made by Docker, Podman or Buildah 
 spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wheel, an archive with a Python of its own
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark
 	$(BIN)/python -m kproxy.spark package dist $(ARGS)
+
+SITE := build/site
+docs: $(STAMP) ## the documentation site in build/site, with a search; a broken link is an error (BUILDER=linkcheck asks other servers too)
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b $(or $(BUILDER),html) -c tools/site -d build/doctrees . $(SITE)
+	$(if $(BUILDER),,cp $(SITE)/README.html $(SITE)/index.html)
 
 troubleshooting: $(STAMP) ## docs/troubleshooting.md, from kproxy/advice/remedies and kproxy/base/messages
 	$(BIN)/python -m tools.troubleshooting

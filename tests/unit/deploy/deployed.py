@@ -18,6 +18,7 @@ from kproxy.cli.group import kproxy
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]
+DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 IMAGE_FILE = ROOT / "deploy" / "image.yaml"
 # Parameters of `kproxy run` and `kproxy exec` that are no options of kproxy.
 NO_OPTIONS = ("command", "servers", "timeout")

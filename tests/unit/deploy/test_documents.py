@@ -11,11 +11,10 @@ import click
 import pytest
 
 from kproxy.base.errors import ConfigError
-from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
+from tests.unit.deploy.deployed import CONTAINER_FILE, DOCUMENTS, ROOT, kproxy_commands, shell_lines, try_command
 
-DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {
-    f"config/{path.name}": path for path in (ROOT / "config").iterdir()
+    name: path for path in (ROOT / "config").iterdir() for name in (path.name, f"config/{path.name}")
 }
 
 
@@ -131,16 +130,35 @@ def test_a_path_that_a_document_names_exists(path: str) -> None:
     assert (ROOT / path).exists()
 
 
-def test_every_document_can_be_found_from_the_readme() -> None:
-    found = {ROOT / "README.md"}
-    while (
-        more := {
+def reached(document: Path, clicks: int) -> set[Path]:
+    """The documents to which so many links lead, one after the other."""
+    found = {document}
+    for _ in range(clicks):
+        found |= {
             (path.parent / str(link).partition("#")[0]).resolve()
             for path, link in (use.values for use in LINKS)
             if path in found and isinstance(path, Path)
-        }
-        & set(DOCUMENTS) - found
-    ):
-        found |= more
+        } & set(DOCUMENTS)
+    return found
 
-    assert found == set(DOCUMENTS)
+
+def test_every_document_is_two_clicks_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    assert index in reached(ROOT / "README.md", 1)
+    assert reached(index, 2) == set(DOCUMENTS)
+
+
+# The first page
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 130
+    assert {"make demo", "make test"} <= {line.partition("#")[0].strip() for line in shell_lines(text)}
+
+
+def test_a_place_of_a_kafka_has_one_command() -> None:
+    section = (ROOT / "README.md").read_text().partition("## Where is your Kafka?")[2].partition("\n\n| ")[2]
+    rows = [line.split(" | ") for line in section.partition("\n\n")[0].splitlines()[2:]]
+    assert len(rows) >= 7
+    assert all(re.fullmatch(r"`kproxy [^`]+`", command) for _, command, _ in rows)

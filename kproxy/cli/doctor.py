@@ -21,6 +21,7 @@ _DEFAULTS = {"connect-timeout": "3s"}
 @click.option(
     "--client", metavar="NAME:VERSION", help="Also check whether this client fits the brokers, for example java:3.9.0."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Show each step, also those that went well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also draw the picture into FILE."
@@ -30,6 +31,7 @@ def doctor(
     topic: str | None,
     group: str | None,
     client: str | None,
+    verbose: bool,
     as_json: bool,
     svg: Path | None,
     **values: object,
@@ -47,7 +49,10 @@ def doctor(
     The options are those of 'kproxy run'. The exit code is 0 if nothing is wrong, 1 if there are problems, 2 if nothing
     could be checked.
     """
-    needs_unix(click.get_current_context())
+    ctx = click.get_current_context()
+    needs_unix(ctx)
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     file, flags = given_options(values, servers)
     from kproxy.config.commandline import CommandLine
     from kproxy.inspect.doctor.client_versions import ClientVersion
@@ -60,4 +65,4 @@ def doctor(
         raise click.UsageError(f"--client: {error}") from None
 
     file = file or (Path(os.environ["KPROXY_CONFIG"]) if os.environ.get("KPROXY_CONFIG") else None)
-    return run(CommandLine(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg)
+    return run(CommandLine(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg, verbose=verbose)

@@ -6,14 +6,20 @@ the verdict is about what comes after the connection.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import select
+import shlex
 import shutil
 import socket
 import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -452,7 +458,7 @@ def three() -> Iterator[DevCluster]:
 def test_bootstrap_servers_of_different_clusters(cluster: DevCluster, three: DevCluster) -> None:
     code, report = doctor(f"{three.dial[1]},{at(cluster, 'CLIENT')}")
     assert (code, problems(report)) == (1, [Fault.MIXED_BOOTSTRAP.value])
-    assert len(report["findings"][0]["fix"]) == 2
+    assert sum(line.startswith("bootstrap.servers=") for line in report["findings"][0]["fix"]) == 2
 
 
 def test_a_broker_that_is_gone(three: DevCluster) -> None:
@@ -469,17 +475,53 @@ def test_a_broker_that_is_gone(three: DevCluster) -> None:
     assert report["findings"][1]["subjects"] == [topic]
 
 
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(*arguments: str, **environ: str) -> str:
+    """What it prints on a terminal of 80 columns."""
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "kproxy", *arguments]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=os.environ | environ):
+        os.close(terminal)
+        printed = b""
+        with contextlib.suppress(OSError):  # Linux reports the end of a terminal so
+            while data := os.read(main, 65536):
+                printed += data
+        os.close(main)
+    return printed.decode().replace("\r\n", "\n")
+
+
 def test_what_a_person_sees(cluster: DevCluster, authority: Authority, tmp_path: Path) -> None:
-    """In 80 columns, with a picture; and what is copied from it is whole."""
+    """In 80 columns, with a picture; what is copied from it is whole, and what matters comes last."""
     picture = tmp_path / "picture.svg"
-    done = run("doctor", at(cluster, "NAMED"), "--tls", "--tls-ca", str(authority.pem), "--svg", str(picture))
+    arguments = ("doctor", at(cluster, "NAMED"), "--tls", "--tls-ca", str(authority.pem))
+    done = run(*arguments, "--svg", str(picture))
     assert done.returncode == 1
-    sections = ["Why", "What your client will say", "Works now", "Fix for good"]
-    found = [line for line in done.stdout.splitlines() if line in sections]
-    assert found == sections
-    wide = [line for line in done.stdout.splitlines() if len(line) > 80]
-    assert [line for line in wide if not line.strip().startswith(("kproxy run", "keytool"))] == []
     assert picture.read_text().startswith("<svg ")
+    coloured = on_terminal(*arguments)
+    assert "\x1b[" in coloured
+    assert "\x1b[" not in done.stdout + on_terminal(*arguments, NO_COLOR="1")
+    for shown in (done.stdout, ANSI.sub("", coloured)):
+        printed = shown.splitlines()
+        sections = ["Why", "What your client will say", "Fix for good", "Works now", "Verdict"]
+        assert [line for line in printed if line in sections] == sections
+        assert [line for line in printed if len(line) > 80] == []
+        assert "certificate is for another name" in printed[-1]
+        line = shown.partition("\nWorks now\n")[2].partition("\n   Tried: ")[0].replace("\\\n", "")
+        assert shlex.split(line) == json.loads(run(*arguments, "--json").stdout)["works_now"]["command"]
+        steps = printed[: printed.index("client on this machine")]
+        assert sum(line.startswith("  ok ") for line in steps) == 2  # of the address, of the questions there
+
+
+def test_each_step_is_shown_on_request(cluster: DevCluster) -> None:
+    def kinds(*more: str) -> list[str]:
+        shown = run("doctor", at(cluster, "CLIENT"), *more).stdout.splitlines()
+        return [line.split()[1] for line in shown if line.startswith("  ok ")]
+
+    assert kinds() == ["reached", "asked"]
+    assert kinds("-v")[:4] == ["resolve", "connect", "versions", "metadata"]
 
 
 def test_two_clusters_of_one_file(cluster: DevCluster, three: DevCluster, tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     lint_check         kproxy's own lint on these lines
     command_trials     tries such command lines until one works
     picture            a drawing of the evidence: for a terminal, and as SVG
-    report             the report for people, and as JSON
+    progress           the steps, as they are printed while the examination runs
+    copyable           lines to copy, for a terminal of 80 columns
+    report             the report for people
+    asjson             the report as JSON
     run                one run of the command: examine, diagnose, try, report
 """

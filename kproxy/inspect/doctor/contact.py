@@ -62,7 +62,7 @@ class _StepLog:
         self.note(step.kind.value, step.target, verdict, step.seconds, text)
 
     def note(self, kind: str, target: str, verdict: StepVerdict, seconds: float, text: str = "") -> None:
-        step = ExaminationStep(kind, target, verdict, seconds, text)
+        step = ExaminationStep(kind, target, verdict, seconds, text, self.target)
         self.steps.append(step)
         self.on_step(step)
 

@@ -107,7 +107,11 @@ def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
         )
         about = tuple(server for servers in clusters.values() for server in servers)
         line = f"bootstrap.servers={','.join(about)}"
-        fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
+        fix = tuple(
+            line
+            for name, servers in clusters.items()
+            for line in (f"# for the cluster {name}", f"bootstrap.servers={','.join(servers)}")
+        )
         yield finding(Fault.MIXED_BOOTSTRAP, about, why, CLIENT, line, fix)
 
 

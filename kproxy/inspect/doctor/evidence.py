@@ -26,13 +26,17 @@ class StepVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExaminationStep:
-    """One step of the examination of `target`: its kind, its result, its duration, and details in words."""
+    """One step of the examination of `target`: its kind, its result, its duration, and details in words.
+
+    `address` is the address that is contacted; "" if it is a question on a connection that there is already.
+    """
 
     kind: str
     target: str
     verdict: StepVerdict
     seconds: float
     text: str
+    address: str = ""
 
 
 class PortProtocol(StrEnum):

@@ -56,7 +56,10 @@ def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple
     if fault is Fault.NAME_NOT_RESOLVED:
         return tuple(by_hand.check_commands(contact, examination))
     if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
-        return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {examination.dialler} can reach",)
+        return (
+            f"# HOST:PORT: the address of a broker that {examination.dialler} can reach",
+            "bootstrap.servers=HOST:PORT",
+        )
     return ()
 
 
@@ -106,7 +109,7 @@ def _of_login(fault: Fault, contact: Contact, examination: Examination) -> tuple
     if fault is Fault.LOGIN_NOT_OFFERED:
         return (f"security.protocol={'SSL' if examination.tls else 'PLAINTEXT'}",)
     if fault is Fault.SASL_MECHANISM:
-        return ("sasl.mechanism=MECHANISM   # one of those that the broker has enabled",)
+        return ("# MECHANISM: one of those that the broker has enabled", "sasl.mechanism=MECHANISM")
     return ()
 
 

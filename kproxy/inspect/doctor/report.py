@@ -1,43 +1,34 @@
-"""The report of an examination for people, and the same as JSON."""
+"""The report of an examination for people."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import click
 
 from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Program, Remedy
-from kproxy.base.diagnostic import headline, to_json
+from kproxy.base.diagnostic import headline
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate, format_count, wrap
-from kproxy.base.printable import escaped, one_line
+from kproxy.base.printable import one_line
 from kproxy.config.commandline import shell
 from kproxy.inspect.doctor import direct_access, picture
-from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
-from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, StepVerdict
+from kproxy.inspect.doctor.command_trials import TrialOutcome
+from kproxy.inspect.doctor.copyable import command, copyable
+from kproxy.inspect.doctor.evidence import Examination, ExaminationStep
 from kproxy.inspect.doctor.findings import DoctorDiagnostic
 from kproxy.net.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
-_COLOURS = {
-    StepVerdict.OK: "green",
-    StepVerdict.FAILED: "red",
-    StepVerdict.NOTE: "yellow",
-}
 _LONGEST = 2000
-# The column of a step's target.
-_TARGET = 45
 _ANY_NAME = (
     "* accepts any name: a server with any certificate of the same CA can then pass for a broker. Use it only with a CA"
     " for your brokers alone (--tls-ca), or let the certificates have a name in common."
 )
-# At most this many similar steps are printed.
+# At most this many addresses are named.
 _ALIKE = 4
 _PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
 # What is shown of each program.
@@ -69,36 +60,8 @@ class DoctorReport:
         return not self.problems and self.examination.answering is not None
 
 
-class StepProgress:
-    """Prints the steps while the examination runs: of many similar steps, the first few."""
-
-    def __init__(self) -> None:
-        self._alike: Counter[tuple[str, StepVerdict, str]] = Counter()
-
-    def show(self, step: ExaminationStep) -> None:
-        """Print the step, unless enough similar ones have been printed."""
-        alike = (step.kind, step.verdict, step.text.replace(step.target.rpartition(":")[0] or step.target, ""))
-        self._alike[alike] += 1
-        if self._alike[alike] <= _ALIKE:
-            click.echo(step_line(step))
-
-    def finish(self) -> None:
-        """Print how many steps were left out."""
-        more = sum(max(0, count - _ALIKE) for count in self._alike.values())
-        if more:
-            click.echo(f"  …       {more} more steps like these (--json has all)")
-
-
-def step_line(step: ExaminationStep) -> str:
-    """Return one step as it is printed."""
-    word = step.verdict.upper() if step.verdict is StepVerdict.FAILED else step.verdict
-    mark = click.style(f"{word:<7}", fg=_COLOURS[step.verdict])
-    head = f"  {mark} {step.kind:<11} {picture.cut(step.target, _TARGET):<32} {step.seconds * 1000:6.0f} ms"
-    return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
-
-
 def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
-    """Return the report, without the steps."""
+    """Yield the report, without the steps. What a reader needs first comes last, where a terminal shows it."""
     examination = report.examination
     yield ""
     yield from picture.text(examination, fancy=fancy)
@@ -106,42 +69,78 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
         yield ""
         yield _wrapped(_second_examination_text(report), "", "")
         yield from picture.text(report.second_examination, fancy=fancy)
-    notes = [finding for finding in report.findings if not finding.is_error]
     if report.problems:
         yield from _section("Why")
-        for number, finding in enumerate(report.problems, 1):
-            yield _wrapped(_headline(finding), "   ", f"{number}. ")
-            if finding.line:
-                yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ")
-                yield f"     {escaped(finding.line)}"
-            else:
-                yield _wrapped(f"Where to fix it: {finding.responsible.value}.", "   ")
+        yield from _causes(report.problems)
         yield from _section("What your client will say")
         yield from _messages(report.problems)
-        yield from _working_line(report)
-        yield from _permanent_fixes(report.problems)
-    elif examination.answering is not None:
-        yield from _section("Nothing is wrong")
-        yield _wrapped(_healthy_text(examination), "   ")
-        if report.trial is not None:
-            yield from _working_line(report)
+    notes = [finding for finding in report.findings if not finding.is_error]
     if notes:
         yield from _section("Worth knowing")
         for finding in notes:
             yield _wrapped(_headline(finding), "   ", " - ")
-    not_checked = _not_checked(report)
-    if not_checked:
+    unchecked = not_checked(report)
+    if unchecked:
         yield from _section("Not checked")
-        for line in not_checked:
+        for line in unchecked:
             yield _wrapped(line, "   ", " - ")
-    yield ""
+    if report.problems:
+        yield from _section("Fix for good")
+        yield from _fix(report.problems[0], "   ")
+    if report.problems or report.trial is not None:
+        yield from _working_line(report)
+    yield from _section("Verdict")
+    yield from _verdict(report)
+
+
+def _causes(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
+    """Yield each cause, and the fixes of all but the first, which follows further down."""
+    shown = {problems[0].fix: 1}
+    for number, finding in enumerate(problems, 1):
+        yield _wrapped(_headline(finding), "   ", f"{number}. ")
+        if finding.line:
+            yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ")
+            yield from copyable(finding.line, "     ")
+        else:
+            yield _wrapped(f"Where to fix it: {finding.responsible.value}.", "   ")
+        if number == 1:
+            continue
+        before = shown.setdefault(finding.fix, number)
+        yield from _fix(finding, "   ", of=before if finding.fix and before != number else None)
+
+
+def _fix(finding: DoctorDiagnostic, indent: str, of: int | None = None) -> Iterator[str]:
+    """Yield a fix. If it has the lines of problem `of`, these are not repeated."""
+    yield _wrapped(finding.advice, indent)
+    if of is not None:
+        yield f"{indent}  # the lines are those of {of}"
+        return
+    for line in finding.fix:
+        yield from copyable(line, f"{indent}  ")
+
+
+def _verdict(report: DoctorReport) -> Iterator[str]:
+    """Yield what is so, in a few words: the last lines of all."""
+    problems = report.problems
+    if problems:
+        first = problems[0]
+        head = "1 problem:" if len(problems) == 1 else f"{len(problems)} problems. First:"
+        title = remedy_of(Fault(first.fault)).title
+        yield _wrapped(f"{head} {title[0].lower() + title[1:]} [{first.fault}].", "   ", colour="red")
+        return
+    if report.examination.answering is None:
+        yield _wrapped("Nothing could be checked.", "   ", colour="yellow")
+        return
+    yield _wrapped("Nothing is wrong, as far as this was checked.", "   ", colour="green")
+    yield _wrapped(_healthy_text(report.examination), "   ")
 
 
 def _headline(finding: DoctorDiagnostic) -> str:
     return headline(replace(finding, subject=""))  # the text begins with it
 
 
-def _not_checked(report: DoctorReport) -> list[str]:
+def not_checked(report: DoctorReport) -> list[str]:
+    """Return what was not checked, and why, in words."""
     last = report.second_examination or report.examination
     right = [contact for contact in last.nodes if contact.is_right]
     assumed = [contact for contact in right if contact.identity is None or contact.identity.key is None]
@@ -187,7 +186,7 @@ def _messages(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own message is above.", "   ")
         return
-    remedy = _symptom_of(problems[0])
+    remedy = symptom_of(problems[0])
     if remedy.behaviour:
         yield _wrapped(remedy.behaviour, "   ")
         return
@@ -195,7 +194,7 @@ def _messages(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 
-def _symptom_of(finding: DoctorDiagnostic) -> Remedy:
+def symptom_of(finding: DoctorDiagnostic) -> Remedy:
     """Return the remedy whose messages clients print."""
     return remedy_of(Fault(finding.symptom or finding.fault))
 
@@ -205,7 +204,7 @@ def client_messages(finding: DoctorDiagnostic) -> Iterator[tuple[str, str]]:
     advertised = [candidate.partition(" at ")[2] for candidate in finding.subjects if " at " in candidate]
     address = next(iter(advertised or finding.subjects), "")
     counts = dict.fromkeys(_PROGRAMS, 0)
-    candidates = _symptom_of(finding).messages
+    candidates = symptom_of(finding).messages
     # A client that has reached a bootstrap server does not complain of those.
     for message in sorted(candidates, key=lambda candidate: bool(advertised) and "bootstrap" in candidate.text.lower()):
         if counts.get(message.program, _MOST) < _MOST:
@@ -216,22 +215,21 @@ def client_messages(finding: DoctorDiagnostic) -> Iterator[tuple[str, str]]:
 def _working_line(report: DoctorReport) -> Iterator[str]:
     yield from _section("Works now")
     outcome = report.trial
-    direct = next((problem.fix for problem in report.problems if problem.fault is Fault.WRONG_LISTENER), None)
-    if direct is not None:
+    if any(problem.fault is Fault.WRONG_LISTENER for problem in report.problems):
+        direct = next(problem for problem in report.problems if problem.fault is Fault.WRONG_LISTENER)
         yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ")
-        yield from (f"   {line}" for line in direct)
-        if outcome is None or outcome.best is None or not outcome.best.works:
-            return
-        yield "   or with kproxy:"
+        for line in direct.fix:
+            yield from copyable(line, "     ")
+        return
     if outcome is None or outcome.best is None:
         yield _wrapped(_no_line(outcome), "   ")
         return
     tried = outcome.best
-    result = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
-    yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ")
-    yield f"   {tried.line}"
+    yield from command(str(tried.line), "   ")
     if tried.line.has_masked:
         yield "   (replace *** by the password)"
+    result = f"Tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
+    yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ")
     if tried.line.options.get("tls_server_name") == ANY_NAME:
         yield _wrapped(_ANY_NAME, "   ")
     if tried.listen is not None:
@@ -259,110 +257,6 @@ def _second_examination_text(report: DoctorReport) -> str:
     return f"So kproxy examined the cluster again {change}, as a client would that has fixed this:"
 
 
-def _permanent_fixes(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
-    yield from _section("Fix for good")
-    shown: dict[tuple[str, ...], int] = {}
-    for number, finding in enumerate(problems, 1):
-        yield _wrapped(finding.advice, "   ", f"{number}. ")
-        before = shown.setdefault(finding.fix, number)
-        if finding.fix and before != number:
-            yield f"     # the lines are those of {before}"
-            continue
-        for line in finding.fix:  # a comment is read, all else is copied
-            yield _wrapped(line, "     # ", "     ") if line.startswith("# ") else f"     {escaped(line)}"
-
-
-def _wrapped(words: str, hang: str, first: str | None = None) -> str:
-    return "\n".join(wrap(one_line(words, _LONGEST), _WIDTH, hang, first))
-
-
-# JSON
-
-
-def as_json(reports: Sequence[DoctorReport]) -> str:
-    """Return all reports; for one cluster the object itself, for several a list of them."""
-    values = [_value(report) for report in reports]
-    return json.dumps(values[0] if len(values) == 1 else values, indent=2)
-
-
-def _value(report: DoctorReport) -> dict[str, Any]:
-    examination = report.second_examination or report.examination
-    asked = examination.answering
-    verdict = "healthy" if report.healthy else "problems" if report.problems else "unchecked"
-    return {
-        "name": report.name,
-        "verdict": verdict,
-        "asked": [str(contact.address) for contact in examination.bootstrap],
-        "steps": [_step(step) for step in report.steps],
-        "cluster": asked
-        and asked.identity
-        and {
-            "id": asked.cluster_id,
-            "controller": examination.contents and examination.contents.controller_id,
-            "features": dict(asked.features),
-        },
-        "bootstrap": [_contact(contact) for contact in report.examination.bootstrap],
-        "nodes": [_contact(contact) for contact in examination.nodes],
-        "without_kproxy": [_contact(contact) for contact in examination.direct_contacts],
-        "kproxy": examination.neighbour and asdict(examination.neighbour),
-        "findings": [_finding(finding) for finding in report.findings],
-        "works_now": _tried(report.trial.best) if report.trial and report.trial.best else None,
-        "not_checked": _not_checked(report),
-    }
-
-
-def _step(step: ExaminationStep) -> dict[str, Any]:
-    return asdict(step) | {"seconds": round(step.seconds, 4)}
-
-
-def _contact(contact: Contact) -> dict[str, Any]:
-    key = contact.expected or (contact.identity.key if contact.identity else None)
-    certificate = contact.certificate
-    return {
-        "id": None if key is None else key.node_id,
-        "kind": None if key is None else key.kind.value,
-        "advertised": contact.advertised and str(contact.advertised),
-        "dialled": str(contact.address),
-        "resolved": contact.resolved,
-        "verdict": "ok" if contact.is_right else "failed",
-        "reason": contact.reason,
-        "problem": contact.problem,
-        "spoken": contact.protocol,
-        "mechanisms": contact.mechanisms,
-        "certificate": certificate
-        and {
-            "names": certificate.names,
-            "issuer": certificate.issuer,
-            "not_before": certificate.not_before.isoformat(),
-            "not_after": certificate.not_after.isoformat(),
-        },
-        "proof": contact.identity.proof.value if contact.identity and contact.identity.proof else None,
-        "steps": [_step(step) for step in contact.steps],
-    }
-
-
-def _finding(finding: DoctorDiagnostic) -> dict[str, Any]:
-    symptom = _symptom_of(finding)
-    messages = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
-    return to_json(
-        finding,
-        subjects=list(finding.subjects),
-        symptom=finding.symptom,
-        whose=finding.responsible.value,
-        line=finding.line,
-        advice=finding.advice,
-        unsaid=symptom.behaviour,
-        messages=[{"program": message.program.value, "text": message.text} for message in messages],
-    )
-
-
-def _tried(result: TrialResult) -> dict[str, Any]:
-    return {
-        "command": result.line.words(),
-        "tried": True,
-        "works": result.works,
-        "reached": result.reached,
-        "nodes": result.nodes,
-        "bootstrap": None if result.listen is None else str(result.listen),
-        "problem": result.problem,
-    }
+def _wrapped(words: str, hang: str, first: str | None = None, colour: str | None = None) -> str:
+    lines = wrap(one_line(words, _LONGEST), _WIDTH, hang, first)
+    return "\n".join(lines if colour is None else [click.style(line, fg=colour) for line in lines])

@@ -16,12 +16,13 @@ from kproxy.base.addressclass import is_loopback
 from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.config.commandline import CommandLine
-from kproxy.inspect.doctor import direct_access, picture, report
+from kproxy.inspect.doctor import asjson, direct_access, picture, report
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Examination, ExaminationStep, NeighbourKproxy
 from kproxy.inspect.doctor.examiner import ExtraChecks, examine
+from kproxy.inspect.doctor.progress import StepProgress
 from kproxy.inspect.doctor.report import DoctorReport
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
@@ -163,17 +164,18 @@ def run(
     wish: ExtraChecks,
     as_json: bool,
     svg: Path | None,
+    verbose: bool = False,
 ) -> int:
     """Examine, print, and return the exit code.
 
-    Raises ConfigError.
+    `verbose`: print each step. Raises ConfigError.
     """
-    progress = report.StepProgress()
+    progress = StepProgress(verbose)
     on_step = (lambda _: None) if as_json else progress.show  # JSON has all steps
     reports = DoctorRun(line, environ, defaults, wish, on_step).run()
     progress.finish()
     if as_json:
-        click.echo(report.as_json(reports))
+        click.echo(asjson.as_json(reports))
     for cluster_report in reports:
         if svg is not None:
             _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{cluster_report.name}"), cluster_report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from kproxy.base.faults import Fault
@@ -13,7 +14,8 @@ from tests.unit.inspect.doctor.examined import bad, examination
 def lines(*findings: DoctorDiagnostic) -> list[str]:
     """The report of a cluster with these findings, for which no line was looked for."""
     found = examination(bad("kafka-1.example:9092", "resolve", 1))
-    return "\n".join(text(DoctorReport("a", found, findings, None, ()), fancy=True)).splitlines()
+    shown = "\n".join(text(DoctorReport("a", found, findings, None, ()), fancy=True))
+    return click.unstyle(shown).splitlines()
 
 
 @pytest.mark.parametrize("whose", Responsible)
@@ -26,12 +28,20 @@ def test_it_fits_a_terminal(whose: Responsible, line: str) -> None:
 
 
 def test_lines_to_copy_are_whole_and_comments_fit() -> None:
-    """The same lines for two causes are printed once."""
+    """The same lines for two causes are printed once, and those of the first cause last."""
     fix = ("# " + "a word " * 30, "listeners=" + "PLAINTEXT://kafka-1.example:9092," * 9)
     shown = lines(*[finding(fault, (), "It is so.", Responsible.BROKER, fix=fix)
                     for fault in (Fault.WRONG_NODE, Fault.SAME_ADDRESS_TWICE)])  # fmt: skip
     assert shown.count(f"     {fix[1]}") == 1
     assert shown.count("     # the lines are those of 1") == 1
+    assert shown.index("     # the lines are those of 1") < shown.index("Fix for good") < shown.index(f"     {fix[1]}")
     comments = [one for one in shown if one.startswith("     # ") and "word" in one]
     assert len(comments) > 1
     assert max(map(len, comments)) <= 80
+
+
+def test_what_matters_most_comes_last() -> None:
+    shown = lines(finding(Fault.PORT_CLOSED, ("k:1",), "It is so.", Responsible.BROKER, fix=("a=b",)))
+    sections = [one for one in shown if one and one[0].isupper()]
+    assert sections == ["Why", "What your client will say", "Fix for good", "Works now", "Verdict"]
+    assert shown[-1] == "   1 problem: nothing listens on the port [port-closed]."

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import click
+
 from kproxy.config.commandline import CommandLine
-from kproxy.inspect.doctor import report
+from kproxy.inspect.doctor import asjson, report
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy
@@ -17,7 +19,7 @@ from tests.unit.inspect.doctor.examined import bad, examination, good, identity,
 def of(found: Examination, outcome: TrialOutcome | None = None) -> tuple[str, dict[str, Any]]:
     """The text in one line, and the JSON."""
     made = DoctorReport("c", found, tuple(diagnose(found)), outcome, ())
-    return " ".join(" ".join(report.text(made, fancy=False)).split()), json.loads(report.as_json([made]))
+    return " ".join(click.unstyle(" ".join(report.text(made, fancy=False))).split()), json.loads(asjson.as_json([made]))
 
 
 def test_a_broker_that_does_not_tell_which_it_is_was_not_checked() -> None:

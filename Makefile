@@ -45,9 +45,9 @@ test-compiled: $(COMPILED)/.unpacked ## the unit tests, fuzzing and the oracle o
 	cd $(COMPILED)/tree && PYTHONPATH=$$PWD TESTED=compiled ../../../$(BIN)/python -m pytest -q -n 2 -m "not matrix and not soak" $(or $(ARGS),tests/unit tests/fuzz tests/oracle)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
-# a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.
-PROGRAMS := chromium haproxy ip kcat microsocks sshd tinyproxy tshark krb5kdc kadmin.local kinit krb5-config
-TOOLS := chromium haproxy iproute2 kcat microsocks openssh-server tinyproxy tshark krb5-kdc krb5-admin-server krb5-user libkrb5-dev
+# a reader of captures, Kerberos, a browser, shells. Without one its tests are skipped, with this reason.
+PROGRAMS := chromium fish haproxy ip kcat microsocks sshd tinyproxy tshark krb5kdc kadmin.local kinit krb5-config zsh
+TOOLS := chromium fish haproxy iproute2 kcat microsocks openssh-server tinyproxy tshark krb5-kdc krb5-admin-server krb5-user libkrb5-dev zsh
 tools: $(STAMP)
 	@export DEBIAN_FRONTEND=noninteractive; PATH=$$PATH:/usr/sbin which $(PROGRAMS) >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
 	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"

@@ -16,6 +16,7 @@
     profiles          named set-ups: up, down, list
     migrate           migrate, of the wing migrate
     admin_access      the options of commands that ask a running kproxy
+    completion        completion, and what a shell completes beside commands and options
     flags             makes flags from the declaration in `kproxy.config`, and their grouped help; HOST:PORT for -b
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
@@ -23,6 +24,8 @@ Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -38,4 +41,6 @@ def main() -> NoReturn:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors go to stderr, one line for each."""
+    if "_KPROXY_COMPLETE" in os.environ:  # before click looks for the class of bash
+        importlib.import_module("kproxy.cli.completion")
     return invoke_command(kproxy, "kproxy", arguments)

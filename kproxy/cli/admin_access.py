@@ -53,10 +53,10 @@ def admin_options(text: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
-    """Return the client that the options describe. Raises UsageError, ConfigError."""
+def admin_client(admin: str, ca: Path | None, token_file: Path | None, seconds: float | None = None) -> AdminClient:
+    """Return the client that the options describe, with this time for a reply. Raises UsageError, ConfigError."""
     from kproxy.base.address import Address
-    from kproxy.proxy.admin.client import AdminClient
+    from kproxy.proxy.admin.client import SECONDS, AdminClient
 
     https, address_text = without_scheme(admin)
     token = os.environ.get("KPROXY_ADMIN_TOKEN") or None
@@ -71,7 +71,8 @@ def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminC
     except ValueError as error:
         raise click.UsageError(f"--admin: {error}") from None
     try:
-        return AdminClient(address, token, tls=trusting_context(ca, address) if https or ca is not None else None)
+        tls = trusting_context(ca, address) if https or ca is not None else None
+        return AdminClient(address, token, seconds or SECONDS, tls)
     except ValueError as error:
         raise click.UsageError(f"{error} (KPROXY_ADMIN_TOKEN)") from None
 

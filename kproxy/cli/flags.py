@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from kproxy.cli.completion import profiles
 from kproxy.cli.group import Command, is_address
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def is_connection_option(setting: Setting) -> bool:
 
 def servers_argument(command: Command) -> Command:
     """Add the argument `[HOST:PORT[,...]]...`, for `given_options`."""
-    return click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")(command)
+    return click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]", shell_complete=profiles)(command)
 
 
 def _add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:

@@ -20,9 +20,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Each command and its module, which adds it to `kproxy` when it is imported.
 _COMMAND_MODULES = """
-config:config demo:sandbox devcluster:sandbox discover:discover doctor:doctor down:profiles.commands exec:run
-explain:explain help:group lint:lint list:profiles.commands ls:ls migrate:migrate reload:control run:run tap:tap
-up:profiles.commands version:group wait:control
+completion:completion config:config demo:sandbox devcluster:sandbox discover:discover doctor:doctor
+down:profiles.commands exec:run explain:explain help:group lint:lint list:profiles.commands ls:ls migrate:migrate
+reload:control run:run tap:tap up:profiles.commands version:group wait:control
 """
 MODULES = dict(command.split(":") for command in _COMMAND_MODULES.split())
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kproxy.cli import completion
 from kproxy.cli.findings import format_option
 from kproxy.cli.group import kproxy
 
@@ -13,7 +14,7 @@ _KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
 
 
 @kproxy.command(short_help="Find mistakes in the listeners of Kafka configurations.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=str)
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=str, shell_complete=completion.files)
 @click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
 @click.option(
     "--host", default="", metavar="HOST", help="The host by which clients reach the brokers, for corrected lines."

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from kproxy.cli.completion import profiles
 from kproxy.cli.flags import (
     BeforeCommand,
     ConfiguredCommand,
@@ -58,7 +59,14 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     defaults={"listen": "127.0.0.1:0", "admin": "off", "log-level": "warning", "ready-requires": "all"},
     context_settings={"allow_interspersed_args": False},
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[HOST:PORT[,...]] [--] COMMAND...")
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[HOST:PORT[,...]] [--] COMMAND...",
+    shell_complete=profiles,
+)
 @timeout_option("30s", "How long to wait for the cluster.")
 @click.pass_context
 def exec_(

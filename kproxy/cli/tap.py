@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from kproxy.cli.admin_access import admin_client, admin_options
+from kproxy.cli.completion import apis, clusters, nodes
 from kproxy.cli.group import kproxy
 
 
 @kproxy.command()
 @admin_options("Admin endpoint of the kproxy to look at.")
-@click.option("--cluster", metavar="NAME", help="Only this cluster.")
-@click.option("--node", metavar="ID", help="Only this node: 2, controller-3000, bootstrap.")
-@click.option("--api", metavar="NAME", help="Only this API: Produce, Fetch, Metadata, and so on.")
+@click.option("--cluster", metavar="NAME", shell_complete=clusters, help="Only this cluster.")
+@click.option("--node", metavar="ID", shell_complete=nodes, help="Only this node: 2, controller-3000, bootstrap.")
+@click.option("--api", metavar="NAME", shell_complete=apis, help="Only this API: Produce, Fetch, Metadata, and so on.")
 @click.option("--client", metavar="TEXT", help="Only clients with this text in their address, client id or software.")
 @click.option("--slow", metavar="DURATION", help="Only responses that took at least this long: 50ms.")
 @click.option("--errors", is_flag=True, help="Only responses with an error code.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.admin_access import trusting_context
+from kproxy.cli.completion import profiles
 from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
@@ -27,7 +28,7 @@ _KINDS = ("systemd", "launchd")
     defaults={"listen": "a port of the profile's own", "admin": "a port of the profile's own"},
     takes_profile=False,
 )
-@click.argument("profile", metavar="@NAME")
+@click.argument("profile", metavar="@NAME", shell_complete=profiles)
 @timeout_option("30s", "How long to wait until it is ready.")
 @click.option(
     "--write-unit",
@@ -90,7 +91,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
 
 
 @kproxy.command()
-@click.argument("profile", metavar="@NAME")
+@click.argument("profile", metavar="@NAME", shell_complete=profiles)
 @timeout_option("60s", "How long to wait until it has ended.")
 def down(profile: str, timeout: float) -> int:
     """End a profile in the background.

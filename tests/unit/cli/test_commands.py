@@ -8,7 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 
 import click
@@ -426,7 +429,12 @@ def test_a_command_loads_no_other() -> None:
         "sys.exit(' '.join(name for name in sys.modules if name.startswith('kproxy.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {"flags", "group", "run"}
+    assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {
+        "completion",
+        "flags",
+        "group",
+        "run",
+    }
 
 
 def test_what_only_prints_loads_little() -> None:
@@ -513,10 +521,10 @@ def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [True, False]
 
 
-def complete(line: str) -> list[str]:
+def complete(line: str, **env: str) -> list[str]:
     """What bash is told: `plain,WORD`, or `file,` for it to look for files itself."""
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
-    done = kproxy(**words, _KPROXY_COMPLETE="bash_complete")
+    words = {"COMP_LINE": line, "COMP_WORDBREAKS": " \t\n\"'@><=;|&(:"}
+    done = kproxy(**words, **env, _KPROXY_COMPLETE="bash_complete")
     assert done.stderr == ""
     return done.stdout.splitlines()
 
@@ -525,6 +533,78 @@ def test_completion_knows_flags_and_words() -> None:
     levels = ["plain,debug", "plain,info", "plain,warning", "plain,error"]
     assert complete("kproxy run --log-level ") == levels
     assert complete("kproxy run --ready") == ["plain,--ready-requires"]
+    assert complete("kproxy run --log-level=de") == ["plain,debug"]
+    assert complete("kproxy tap --api prod") == ["plain,Produce"]
+    assert complete("kproxy compl") == ["plain,completion"]
+    assert complete("") == complete("kproxy ")
+    assert complete("kproxy run 'a") == complete("kproxy run \\") == [""]
+
+
+def test_completion_of_profiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the first word."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "kproxy").mkdir()
+    for name in ("staging", "test", "Bad name"):
+        (tmp_path / "kproxy" / f"{name}.yaml").touch()
+    for command in ("run", "up", "down", "doctor", "ls", "exec", "config show"):
+        assert complete(f"kproxy {command} @") == ["plain,@staging", "plain,@test"]
+        assert complete(f"kproxy {command} @s") == ["plain,@staging"]
+        assert complete(f"kproxy {command} ") == ["plain,@staging", "plain,@test"]
+    assert complete("kproxy run a:1 @") == complete("kproxy run --tls @") == [""]
+
+
+class _Answering(BaseHTTPRequestHandler):
+    answer = b""
+
+    def do_GET(self) -> None:
+        assert self.path == "/status"
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(self.answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def answering() -> Iterator[str]:
+    """The admin endpoint of a kproxy that answers `_Answering.answer`."""
+    with HTTPServer(("127.0.0.1", 0), _Answering) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "clusters", "nodes"),
+    [
+        (
+            '{"clusters": [{"name": "orders", "nodes": [{"node": "1"}, {"node": "controller-3"}]}, {"name": "b-1"}]}',
+            ["b-1", "orders"],
+            ["1", "bootstrap", "controller-3"],
+        ),
+        ('{"clusters": [{"name": "$(reboot)", "nodes": [{"node": "a\\nb"}]}, {"name": "a,b"}]}', [], ["bootstrap"]),
+        ('{"clusters": [1, {"name": 2, "nodes": {"node": "1"}}, {"nodes": [[]]}]}', [], ["bootstrap"]),
+        ('{"clusters": {"name": "x"}}', [], ["bootstrap"]),
+        ("[" * 100_000, [], ["bootstrap"]),
+        ("no JSON", [], ["bootstrap"]),
+    ],
+)
+def test_completion_asks_the_kproxy_at_admin(
+    answer: str, clusters: list[str], nodes: list[str], answering: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And shows only names that a shell takes as they are, whatever program answers."""
+    monkeypatch.setattr(_Answering, "answer", answer.encode())
+    assert complete("kproxy tap --cluster ", KPROXY_ADMIN=answering) == ([f"plain,{name}" for name in clusters] or [""])
+    assert complete(f"kproxy tap --admin {answering} --node ") == [f"plain,{name}" for name in nodes]
+
+
+def test_completion_shows_no_error() -> None:
+    """No kproxy answers, or --admin is no address."""
+    assert complete("kproxy tap --admin 127.0.0.1:1 --cluster ") == complete("kproxy tap --admin x --cluster ") == [""]
 
 
 def test_completion_of_files() -> None:

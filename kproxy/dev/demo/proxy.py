@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shlex
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports, is_free
+from kproxy.proxy.admin.client import AdminClient
 
 DEFAULT_LISTEN = Address(HOST, 19092)
 DEFAULT_ADMIN = Address(HOST, 19091)
@@ -92,11 +90,7 @@ class ProxyProcess:
         self._watchdog.close()
 
     def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self.admin}/readyz", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, http.client.HTTPException, OSError):
-            return False
+        return not AdminClient(self.admin, seconds=2).why_not_ready("one")
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()

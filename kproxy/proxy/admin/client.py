@@ -1,7 +1,7 @@
 """A client of the admin endpoint of another kproxy, for commands that ask it or control it.
 
 It imports little, so that such a command starts fast. The server may be any program: the reply is bounded in size and
-time, and shown escaped.
+time, and shown escaped. A reply without kproxy's mark is an error, whatever its status.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.base.messages.start import NO_KPROXY_ANSWERS
 from kproxy.base.printable import one_line
+from kproxy.proxy.admin.requests import MARK
 
 SECONDS = 5.0
 """The time for one reply."""
@@ -120,6 +121,7 @@ class AdminClient:
                 connection.sock = self._tls.wrap_socket(connection.sock, server_hostname=self._server_name)
             connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
             with connection.getresponse() as response:
+                self._check_mark(response)
                 if response.status != 200:
                     kind = response.headers.get_content_type()
                     raise AdminError(
@@ -172,7 +174,7 @@ class AdminClient:
         if answer.status == 503:
             return answer.lines or ["not ready"]
         if answer.status != 200:
-            return [str(self._not_kproxy(f"HTTP {answer.status}"))]
+            return [self._refusal(answer)]
         return [] if answer.lines[:1] == ["ok"] else [str(self._not_kproxy("it does not say ok"))]
 
     def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _HttpReply:
@@ -195,6 +197,7 @@ class AdminClient:
                     tls.do_handshake()
                 connection.request(method, target, body, headers)
                 with connection.getresponse() as response:
+                    self._check_mark(response)
                     received = response.read(MAX_REPLY + 1)
                     if deadline.has_passed or (len(received) <= MAX_REPLY and response.length):
                         raise http.client.IncompleteRead(b"")
@@ -237,7 +240,7 @@ class AdminClient:
             way_out = f"give its IP address, or start it with --admin-host {self.address.host}"
             return f"{server} does not accept that host name: {way_out}"
         if answer.status == 404:
-            return f"{server} has no such page; it may be an older kproxy or another server. It says: {text}"
+            return f"{server} has no such page; it may be an older kproxy. It says: {text}"
         return f"{server} refuses: {text}"
 
     def _why(self, error: Exception) -> str:
@@ -246,6 +249,13 @@ class AdminClient:
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             return f"TLS: {(error.reason or 'failed').replace('_', ' ').lower()}; it may speak plain HTTP only"
         return _why(error)
+
+    def _check_mark(self, response: http.client.HTTPResponse) -> None:
+        """Raise AdminError if the reply is not one of kproxy: many servers answer 200 to any request."""
+        if MARK not in response.headers:
+            raise self._not_kproxy(
+                f"its answer (HTTP {response.status}) has no header {MARK}, which a proxy in between must pass on"
+            )
 
     def _not_kproxy(self, what: str) -> AdminError:
         return AdminError(f"the server at {self.address} (--admin) is not kproxy: {what}")

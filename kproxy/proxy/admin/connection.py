@@ -15,7 +15,7 @@ import h11
 from kproxy.base.messages.start import ADMIN_HANDSHAKE_FAILED, ADMIN_PEER_NOT_TLS
 from kproxy.net.tls.handshakes import AdminTls
 from kproxy.proxy.admin.handlers import AdminSources
-from kproxy.proxy.admin.requests import Reply, Request, RequestRefused, text_reply
+from kproxy.proxy.admin.requests import MARK, Reply, Request, RequestRefused, text_reply
 from kproxy.proxy.admin.routes import handle, too_large_reply
 from kproxy.proxy.admin.tlsstream import NotTls, TlsStream
 
@@ -301,5 +301,6 @@ def _headers(reply: Reply) -> dict[str, str]:
         "Content-Type": reply.content_type,
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
+        MARK: "1",
         **reply.headers,
     }

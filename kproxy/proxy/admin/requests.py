@@ -14,6 +14,8 @@ from urllib.parse import parse_qs
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
+MARK = "Kproxy-Admin"
+"""A header of each reply. No other server sends it, and a client takes only a reply that has it for one of kproxy."""
 
 MAX_QUERY_FIELDS = 64
 """The most fields of one query; no page reads more than a few."""

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kproxy import __version__
+from kproxy.proxy.admin.requests import MARK
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.participant import (
     Command,
@@ -141,6 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        self.send_header(MARK, "1")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

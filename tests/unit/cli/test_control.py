@@ -75,7 +75,10 @@ def test_another_server(capsys: pytest.CaptureFixture[str]) -> None:
         admin = f"127.0.0.1:{server.server_port}"
         assert invoke(["wait", "--admin", admin, "--timeout", "0"]) == 1
         server.shutdown()
-    assert f"the server at {admin} (--admin) is not kproxy: HTTP 404" in capsys.readouterr().err
+    assert (
+        f"the server at {admin} (--admin) is not kproxy: its answer (HTTP 404) has no header Kproxy-Admin"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

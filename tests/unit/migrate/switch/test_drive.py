@@ -122,17 +122,17 @@ def cut(_: FakeKproxy, __: Command | None) -> bytes | None:
     raise Cut
 
 
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_HEAD = b"HTTP/1.1 200 OK\r\nKproxy-Admin: 1\r\nContent-Type: application/json\r\n"
 HOSTILE: dict[str, bytes | None] = {
     "hangs up": None,
-    "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\noops\n",
+    "500": b"HTTP/1.1 500 Internal Server Error\r\nKproxy-Admin: 1\r\nContent-Length: 5\r\n\r\noops\n",
     "no HTTP": b"\x00\x01\x02\x03\r\n\r\n",
     "no JSON": _HEAD + b"Content-Length: 3\r\n\r\n{{{",
     "other JSON": _HEAD + b"Content-Length: 2\r\n\r\n[]",
     "a state that cannot be": _HEAD
     + b'\r\n{"name":"default","active":"blue","phase":"flipped","switch":"x1","to":"green","upstreams":{}}',
     "cut": _HEAD + b"Content-Length: 4000\r\n\r\n{",
-    "401": b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
+    "401": b"HTTP/1.1 401 Unauthorized\r\nKproxy-Admin: 1\r\nContent-Length: 2\r\n\r\nno",
 }
 
 

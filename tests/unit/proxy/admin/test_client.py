@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -27,7 +27,8 @@ from tests.harness.tls import Authority, in_thread
 from tests.unit.proxy.admin.endpoint import Running
 
 TOKEN = "a-token-of-these-tests"
-OK = b"HTTP/1.1 200 OK\r\n"
+NO = b"HTTP/1.1 500 No\r\nKproxy-Admin: 1\r\n"
+OK = b"HTTP/1.1 200 OK\r\nKproxy-Admin: 1\r\n"
 
 
 async def echo(sources: AdminSources, request: Request) -> Reply:
@@ -185,7 +186,35 @@ def resolving(real: Callable[..., object]) -> Callable[..., object]:
 def test_ready_or_why_not(running: Running) -> None:
     client = AdminClient(running.admin.address)
     assert client.wait_ready(0, "all") == ["node 2 is missing"]
-    assert client.wait_ready(0, "two") == [f"the server at {running.admin.address} (--admin) is not kproxy: HTTP 400"]
+    assert client.wait_ready(0, "two") == [
+        f"kproxy at {running.admin.address} (--admin) refuses: requires: allowed: all"
+    ]
+
+
+UNMARKED = b"\r\nContent-Type: %s\r\nContent-Length: 3\r\n\r\n%s"
+REQUESTS: dict[str, Callable[[AdminClient], object]] = {
+    "get": lambda client: client.get("/status"),
+    "post": lambda client: client.post("/switch", {}),
+    "stream": lambda client: list(client.stream("/tap", {})),
+    "reload": lambda client: client.reload(5.0),
+    "wait": lambda client: raised(client.why_not_ready("all")),
+}
+
+
+def raised(lines: Sequence[str]) -> None:
+    if lines:
+        raise AdminError("\n".join(lines))
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"401 Unauthorized", b"400 Bad Request", b"404 Not Found"])
+@pytest.mark.parametrize("content", [(b"text/plain", b"ok\n"), (b"application/json", b"[ ]")], ids=["text", "JSON"])
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+def test_a_server_that_answers_well_and_is_not_kproxy(
+    request_of: Callable[[AdminClient], object], content: tuple[bytes, bytes], status: bytes
+) -> None:
+    with answering(b"HTTP/1.1 " + status + UNMARKED % content) as address:
+        text = refusal(lambda: request_of(AdminClient(address)))
+    assert text.startswith(f"the server at {address} (--admin) is not kproxy: its answer (HTTP {status[:3].decode()})")
 
 
 def test_who_says_yes_to_everything_is_not_ready() -> None:
@@ -213,9 +242,12 @@ STRANGE = {
     "no JSON": ((OK + b"Content-Type: application/json\r\n\r\n{",), "not JSON"),
     "HTML": ((OK + b"Content-Type: text/html\r\n\r\n1",), "not JSON"),
     "depth": ((OK + b"Content-Type: application/json\r\n\r\n" + b"[" * 200_000,), "not JSON"),
-    "escapes": ((b"HTTP/1.1 500 No\r\n\r\n\x1b[31mred\xe2\x80\xae\r\nmore",), r"refuses: \x1b[31mred\u202e"),
-    "another place": ((b"HTTP/1.1 302 No\r\nLocation: http://elsewhere/\r\n\r\n",), "refuses: HTTP 302"),
-    "a long line": ((b"HTTP/1.1 500 No\r\n\r\n" + b"x" * 100_000,), "characters)"),
+    "escapes": ((NO + b"\r\n\x1b[31mred\xe2\x80\xae\r\nmore",), r"refuses: \x1b[31mred\u202e"),
+    "another place": (
+        (NO.replace(b"500", b"302") + b"Location: http://elsewhere/\r\n\r\n",),
+        "refuses: HTTP 302",
+    ),
+    "a long line": ((NO + b"\r\n" + b"x" * 100_000,), "characters)"),
     "many headers": ((OK + b"A: b\r\n" * 1000,), "does not speak HTTP"),
 }
 

@@ -42,7 +42,8 @@ def test_addresses_of_nonsense_are_nobodys(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"\0" * 9000]
+    "answer",
+    [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nKproxy-Admin: 1\r\nContent-Length: 2\r\n\r\n{}", b"\0" * 9000],
 )
 def test_what_is_no_kproxy_serves_nothing(answer: bytes) -> None:
     def reply(connection: socket.socket) -> None:

@@ -10,7 +10,7 @@ from kproxy.advice.lint import images
 from kproxy.advice.lint.model import (
     BrokerConfig,
     ClientConfig,
-    ComposeService,
+    Container,
     ImageFamily,
     PublishedPort,
     Setup,
@@ -66,7 +66,7 @@ class _ServiceReader:
         names = {name, *aliases, self.text(node["container_name"]), self.text(node["hostname"])} - {""}
         published = [port for item in node["ports"].items for port in self.parse_ports(item)]
         counts = [self.text(count) for count in (node["deploy"]["replicas"], node["scale"])]
-        service = ComposeService(
+        service = Container(
             name=name,
             location=node.location,
             image=node["image"].value(self.interpolate) if node["image"] else None,
@@ -77,7 +77,7 @@ class _ServiceReader:
             environment=self.parse_environment(node["environment"]),
             count=next((int(count) for count in counts if count.isdigit()), 1),
         )
-        self.setup.services.append(service)
+        self.setup.containers.append(service)
         if node["extends"]:
             self.setup.add_unchecked(f"{where}: what it takes from 'extends'")
         if not self.add_broker(service, node, where):
@@ -100,7 +100,7 @@ class _ServiceReader:
         inside = int(target) if target.isdigit() else None
         return [PublishedPort(self.text(item["host_ip"]), host_port, inside, value)]
 
-    def add_broker(self, service: ComposeService, node: YamlNode, where: str) -> bool:
+    def add_broker(self, service: Container, node: YamlNode, where: str) -> bool:
         """Add the broker that a service runs; return False if the service is no broker."""
         listening = [
             word for word in service.environment if re.fullmatch(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS", word)
@@ -133,7 +133,7 @@ class _ServiceReader:
                 location=service.location,
                 settings=settings,
                 defaults=images.defaults(image.family, settings) if complete else {},
-                service=service,
+                container=service,
                 version=image.version,
                 kraft_only=image.kraft_only,
                 complete=complete,
@@ -151,7 +151,7 @@ class _ServiceReader:
             self.setup.add_unchecked(f"{where}: the settings in {' and '.join(sources)}")
         return bool(sources or node["extends"])
 
-    def add_clients(self, service: ComposeService) -> None:
+    def add_clients(self, service: Container) -> None:
         """Add a client for each variable of a service that names bootstrap servers."""
         for word, value in service.environment.items():
             if _BOOTSTRAP.fullmatch(word) and _ADDRESS.fullmatch(value.text.strip()) and parse_servers(value):
@@ -161,7 +161,7 @@ class _ServiceReader:
                 servers = tuple(parse_servers(value))
                 self.setup.clients.append(ClientConfig(name, value.location, servers, settings, service))
 
-    def protocol_variable(self, service: ComposeService, word: str) -> ConfigValue | None:
+    def protocol_variable(self, service: Container, word: str) -> ConfigValue | None:
         """Return the variable with the security protocol that belongs to a variable with bootstrap servers."""
         prefix = re.sub(r"(?i)_?BOOTSTRAP_?SERVERS?$", "", word)
         candidates = (service.environment.get(f"{prefix}_{end}") for end in ("SECURITY_PROTOCOL", "SECURITYPROTOCOL"))

@@ -112,9 +112,9 @@ class _SetupReader:
         if kind is FileKind.KUBERNETES:
             operators.add_clusters(source.name, roots, self.setup)
         elif roots:
-            before = len(self.setup.services)
+            before = len(self.setup.containers)
             compose.add_services(roots[0], self.options.variables.get(source.name, {}), self.setup)
-            if len(self.setup.services) == before:
+            if len(self.setup.containers) == before:
                 self.setup.add_unchecked(f"{source.name}: it has no services")
             severity, why = Severity.ERROR, "Docker Compose does not read a file with a key that is given twice."
         for first, second in (pair for root in roots for pair in duplicate_keys(root)):

@@ -44,8 +44,8 @@ class PublishedPort:
 
 
 @dataclass(frozen=True, slots=True)
-class ComposeService:
-    """A service of a Compose file."""
+class Container:
+    """A container as a file describes it: a service of Docker Compose."""
 
     name: str
     location: SourceLocation
@@ -57,7 +57,7 @@ class ComposeService:
     environment: Mapping[str, ConfigValue]
     count: int = 1
 
-    def shares_network_with(self, other: ComposeService) -> bool:
+    def shares_network_with(self, other: Container) -> bool:
         return self.location.source is other.location.source and (
             bool(self.networks & other.networks) or (self.uses_host_network and other.uses_host_network)
         )
@@ -72,7 +72,7 @@ class BrokerConfig:
     location: SourceLocation
     settings: Mapping[str, ConfigValue]
     defaults: Mapping[str, str] = field(default_factory=dict)
-    service: ComposeService | None = None
+    container: Container | None = None
     version: tuple[int, int] | None = None
     kraft_only: bool = False
     complete: bool = True
@@ -116,11 +116,11 @@ class BrokerConfig:
     @property
     def container_names(self) -> frozenset[str]:
         """The names that other containers have for this one; none outside of a container."""
-        return self.service.names if self.service else frozenset()
+        return self.container.names if self.container else frozenset()
 
     def published(self, listener: ListenerEndpoint | None) -> list[PublishedPort]:
         """Return the published ports that lead to this listener."""
-        ports = self.service.published_ports if self.service and listener and listener.port else ()
+        ports = self.container.published_ports if self.container and listener and listener.port else ()
         return [port for port in ports if listener and port.container_port == listener.port]
 
     @cached_property
@@ -240,7 +240,7 @@ class ClientConfig:
     servers: tuple[BootstrapServer, ...]
     settings: Mapping[str, ConfigValue]
     """Its properties by Kafka's names, without the prefixes of the file."""
-    service: ComposeService | None = None
+    container: Container | None = None
     """The container that it runs in; None if the file does not show where it runs."""
 
     def get(self, key: str) -> str:
@@ -258,7 +258,7 @@ class Setup:
     sources: list[SourceFile]
     brokers: list[BrokerConfig] = field(default_factory=list)
     clients: list[ClientConfig] = field(default_factory=list)
-    services: list[ComposeService] = field(default_factory=list)
+    containers: list[Container] = field(default_factory=list)
     clusters: list[object] = field(default_factory=list)
     """The resources of operators: `operators.OperatorCluster`."""
     unchecked: list[str] = field(default_factory=list)

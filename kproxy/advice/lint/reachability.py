@@ -51,20 +51,20 @@ def listener_reachability(setup: Setup) -> Iterator[ListenerReachability]:
 def _broker_reachability(
     broker: BrokerConfig, advertised: ListenerEndpoint, listener: ListenerEndpoint
 ) -> tuple[str, str, str]:
-    kind, service = advertised.kind, broker.service
+    kind, container = advertised.kind, broker.container
     if kind is HostKind.UNKNOWN or advertised.port is None or listener.port is None:
-        return (UNKNOWN if service else "-", UNKNOWN, UNKNOWN)
+        return (UNKNOWN if container else "-", UNKNOWN, UNKNOWN)
     if kind is HostKind.WILDCARD:
-        return (NO if service else "-", NO, NO)
-    if service is None or service.uses_host_network:
+        return (NO if container else "-", NO, NO)
+    if container is None or container.uses_host_network:
         return _machine_reachability(advertised, listener)
     ports = [
         port
-        for port in service.published_ports
+        for port in container.published_ports
         if port.container_port == listener.port and port.host_port == advertised.port
     ]
     loopback = listener.kind is HostKind.LOOPBACK
-    if advertised.host in service.names:
+    if advertised.host in container.names:
         return (YES if advertised.port == listener.port and not loopback else NO, NO, NO)
     if kind is HostKind.EMPTY:
         return (IF_RESOLVES, NO, NO)

@@ -68,11 +68,11 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
 
 
 def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
-    if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
+    if broker.container is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
         ContainerPort(port.container_port, port.host_port, port.host_ip)
-        for port in broker.service.published_ports
+        for port in broker.container.published_ports
         if port.container_port is not None and port.host_port is not None
     ]
     container = brokers.broker_from_config(broker, published)

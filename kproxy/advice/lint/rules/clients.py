@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, BrokerConfig, ClientConfig, ComposeService, Setup
+from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, BrokerConfig, ClientConfig, Container, Setup
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
@@ -49,7 +49,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
                 text, line = f"'{entry}' is not HOST:PORT", f"{servers.key}=HOST:9092"
                 yield finding("bootstrap-syntax", servers, client, text, edits, line)
     mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.jaas.config")
-    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and client.service is None:
+    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and client.container is None:
         text = f"{mechanism.key} is set, but security.protocol is {client.protocol}, which has no login"
         edits = protocol.replace(f"SASL_{client.protocol}") if protocol is not None else None
         line, why, warning = "security.protocol=SASL_SSL", "The client does not log in.", Severity.WARNING
@@ -67,8 +67,8 @@ class _BootstrapLookup:
         self.client = client
         self.server = server
         self.setup = setup
-        self.uses_host_network = client.service is not None and client.service.uses_host_network
-        self.in_container = client.service is not None and not client.service.uses_host_network
+        self.uses_host_network = client.container is not None and client.container.uses_host_network
+        self.in_container = client.container is not None and not client.container.uses_host_network
 
     def find_listener(self) -> _LookupResult:
         server, setup, brokers = self.server, self.setup, self.setup.brokers
@@ -83,7 +83,7 @@ class _BootstrapLookup:
         for broker, endpoint in at_host:
             if endpoint.port == server.port:
                 return (broker, endpoint), None
-        if at_host and not any(broker.service for broker, _ in at_host):
+        if at_host and not any(broker.container for broker, _ in at_host):
             first = at_host[0][0]
             return self.no_listener(first, [endpoint for broker, endpoint in at_host if broker is first])
         if brokers:
@@ -91,15 +91,14 @@ class _BootstrapLookup:
         return None, None
 
     def find_in_network(self, broker: BrokerConfig) -> _LookupResult:
-        service, client_service = broker.service, self.client.service
-        assert service is not None
-        if client_service is not None and not client_service.shares_network_with(service):
-            if client_service.location.source is not service.location.source:
+        container, client_container = broker.container, self.client.container
+        assert container is not None
+        if client_container is not None and not client_container.shares_network_with(container):
+            if client_container.location.source is not container.location.source:
                 return None, None
-            networks = (
-                f"{_describe_networks(client_service)}, and service {service.name} in {_describe_networks(service)}"
-            )
-            line = f"networks: [{', '.join(sorted(service.networks))}]"
+            other = f"service {container.name} in {_describe_networks(container)}"
+            networks = f"{_describe_networks(client_container)}, and {other}"
+            line = f"networks: [{', '.join(sorted(container.networks))}]"
             return self.problem("bootstrap-network", f"{self.client.name} is in {networks}", None, line)
         listener = next((endpoint for endpoint in broker.listeners if endpoint.port == self.server.port), None)
         if listener is not None and listener.name not in broker.controller_names:
@@ -112,14 +111,14 @@ class _BootstrapLookup:
 
     def find_on_host(self, host: str) -> _LookupResult:
         """Find the listener at `localhost`, or at a name that means the host of the containers."""
-        brokers, own = self.setup.brokers, self.client.service
+        brokers, own = self.setup.brokers, self.client.container
         if self.in_container and own is not None and host_kind(host) is HostKind.LOOPBACK:
-            near = [broker for broker in brokers if broker.service and broker.service.shares_network_with(own)]
+            near = [broker for broker in brokers if broker.container and broker.container.shares_network_with(own)]
             if not near:
                 return None, None
             best, edits = _container_listener(near[0]), None
-            if best is not None and near[0].service is not None:
-                old, new = f"{self.server.host}:{self.server.port}", f"{near[0].service.name}:{best.port}"
+            if best is not None and near[0].container is not None:
+                old, new = f"{self.server.host}:{self.server.port}", f"{near[0].container.name}:{best.port}"
                 edits = self.server.value.change_entry(self.server.index, old, new)
             text = f"{self.client.name} looks for a broker at {self.server.text}"
             return self.problem("bootstrap-loopback", text, edits)
@@ -127,14 +126,16 @@ class _BootstrapLookup:
             for endpoint in broker.listeners:
                 if self._is_at_host_port(broker, endpoint):
                     return (broker, endpoint), None
-        services = [broker.service for broker in brokers if broker.service is not None]
-        if services and len(services) == len(brokers):
-            ports = [port for service in services for port in service.published_ports]
-            if any(port.host_port is None for port in ports) or any(service.uses_host_network for service in services):
+        containers = [broker.container for broker in brokers if broker.container is not None]
+        if containers and len(containers) == len(brokers):
+            ports = [port for container in containers for port in container.published_ports]
+            if any(port.host_port is None for port in ports) or any(
+                container.uses_host_network for container in containers
+            ):
                 return None, None
             endpoints = [endpoint for endpoint in brokers[0].client_endpoints if endpoint.kind is HostKind.LOOPBACK]
             return self.no_listener(brokers[0], endpoints)
-        if not services:
+        if not containers:
             kinds = [{endpoint.kind for endpoint in broker.client_endpoints} for broker in brokers]
             local = [broker for broker, of in zip(brokers, kinds, strict=True) if HostKind.LOOPBACK in of]
             if local and all(endpoint.port is not None for broker in local for endpoint in broker.listeners):
@@ -145,9 +146,9 @@ class _BootstrapLookup:
         """Check whether the listener is at this port of the host."""
         if endpoint.name in broker.controller_names:
             return False
-        if broker.service is None or broker.service.uses_host_network:
+        if broker.container is None or broker.container.uses_host_network:
             return endpoint.port == self.server.port
-        ports = broker.service.published_ports
+        ports = broker.container.published_ports
         return any(port.host_port == self.server.port and port.container_port == endpoint.port for port in ports)
 
     def no_listener(
@@ -167,8 +168,8 @@ class _BootstrapLookup:
         return None, finding(rule, self.server.value, self.client, text, edits, line)
 
 
-def _describe_networks(service: ComposeService) -> str:
-    return "network " + " and ".join(sorted(service.networks)) if service.networks else "no network of the file"
+def _describe_networks(container: Container) -> str:
+    return "network " + " and ".join(sorted(container.networks)) if container.networks else "no network of the file"
 
 
 def _container_listener(broker: BrokerConfig) -> ListenerEndpoint | None:
@@ -180,7 +181,7 @@ def _container_listener(broker: BrokerConfig) -> ListenerEndpoint | None:
 def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: ListenerEndpoint) -> Iterator[LintDiagnostic]:
     """Check that client and listener have the same protocol and SASL mechanism."""
     protocol, own, setting = broker.protocol(endpoint.name), client.protocol, client.settings.get("security.protocol")
-    if not protocol or own not in PROTOCOLS or (setting is None and client.service is not None):
+    if not protocol or own not in PROTOCOLS or (setting is None and client.container is not None):
         return
     location = setting or client.servers[0].value
     if own != protocol:

@@ -37,19 +37,19 @@ def group_by_cluster(setup: Setup) -> list[list[BrokerConfig]]:
 
 def _cluster_marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
     """Return the marks that two brokers of one cluster have in common."""
-    source, service = id(broker.location.source), broker.service
+    source, container = id(broker.location.source), broker.container
     marks: set[tuple[object, ...]] = {(source, broker.name)}
-    scope = source if service is not None else 0
+    scope = source if container is not None else 0
     for _, address in broker.voters:
         is_own = (
-            host_kind(address.rpartition(":")[0]) is HostKind.LOOPBACK and service and not service.uses_host_network
+            host_kind(address.rpartition(":")[0]) is HostKind.LOOPBACK and container and not container.uses_host_network
         )
         marks.add(("voter", scope, broker.name if is_own else "", address.lower()))
     for name in ("zookeeper.connect", "controller.quorum.bootstrap.servers"):
         servers, _, root = broker.get(name).partition("/")
         marks |= {(name, scope, part.strip().lower(), root) for part in servers.split(",") if part.strip()}
-    if service is not None and "CLUSTER_ID" in service.environment:
-        marks.add(("id", scope, service.environment["CLUSTER_ID"].text))
+    if container is not None and "CLUSTER_ID" in container.environment:
+        marks.add(("id", scope, container.environment["CLUSTER_ID"].text))
     return marks
 
 
@@ -116,13 +116,13 @@ def _wrong_voter(
         if is_unique and (len(reference.voters) > 1 or named is not reference):  # else voter-missing reports it
             yield f"voter {node} is at {host}, but {host} is node {named.node_id}", f"{node}@", f"{named.node_id}@"
         return
-    if controller.service is not None and not controller.service.uses_host_network:
+    if controller.container is not None and not controller.container.uses_host_network:
         own_names = controller.container_names
         others = {name for member in group for name in member.container_names} - own_names
         is_loopback = host_kind(host) is HostKind.LOOPBACK and len(group) > 1
         if is_loopback or (host_kind(host) is HostKind.NAME and host in others):
             text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(own_names))}"
-            yield text, f"@{host}:", f"@{controller.service.name}:"
+            yield text, f"@{host}:", f"@{controller.container.name}:"
     listening = [endpoint for endpoint in controller.listeners if endpoint.name in controller.controller_names]
     if listening and port.isdigit() and all(endpoint.port not in (None, int(port)) for endpoint in listening):
         text = f"voter {node} is at port {port}, but {listening[0].name} has port {listening[0].port}"
@@ -140,7 +140,7 @@ def _change_all_voters(
 
 
 def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
-    values = [(broker, broker.service.environment.get("CLUSTER_ID")) for broker in group if broker.service]
+    values = [(broker, broker.container.environment.get("CLUSTER_ID")) for broker in group if broker.container]
     ids = [(broker, value) for broker, value in values if value is not None and value.is_known]
     texts = [value.text for _, value in ids]
     majority = max(texts, key=texts.count, default="")
@@ -157,7 +157,7 @@ def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
             nowhere = endpoint.kind in (HostKind.UNKNOWN, HostKind.EMPTY, HostKind.WILDCARD)
             if endpoint.port is None or nowhere or endpoint.value is None:
                 continue
-            in_container = broker.service is not None and not broker.service.uses_host_network
+            in_container = broker.container is not None and not broker.container.uses_host_network
             published = broker.published(broker.listener(endpoint.name))
             if endpoint.kind is HostKind.LOOPBACK and in_container and not published:
                 continue  # each container has a localhost of its own
@@ -175,9 +175,9 @@ def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
 def check_replicas(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     """Check replication factors, where one Compose file has all brokers of the cluster."""
     brokers = [broker for broker in group if broker.is_broker]
-    if not brokers or any(broker.service is None for broker in brokers):
+    if not brokers or any(broker.container is None for broker in brokers):
         return
-    count = sum(broker.service.count for broker in brokers if broker.service)
+    count = sum(broker.container.count for broker in brokers if broker.container)
     there = "but there is 1 broker" if count == 1 else f"but there are {count} brokers"
     for broker in brokers:
         for key in (*_FACTORS, *_OTHER_FACTORS):

@@ -1,4 +1,4 @@
-"""Rules for brokers in containers: advertised addresses, compared with published ports and the other services."""
+"""Rules for brokers in containers: advertised addresses, compared with published ports and the other containers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, ComposeService, PublishedPort, Setup
+from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, Container, PublishedPort, Setup
 from kproxy.advice.lint.rules.cluster import group_by_cluster
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
@@ -20,30 +20,32 @@ Groups = list[Sequence[Edit] | None]
 def check(setup: Setup) -> Iterator[LintDiagnostic]:
     for group in group_by_cluster(setup):
         for broker in group:
-            if broker.service is not None and not broker.service.uses_host_network and broker.is_broker:
-                yield from _ContainerCheck(broker, broker.service, group, setup).check()
+            if broker.container is not None and not broker.container.uses_host_network and broker.is_broker:
+                yield from _ContainerCheck(broker, broker.container, group, setup).check()
 
 
 def clients_of(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, BootstrapServer, ListenerEndpoint]]:
     """Return the clients in other containers that connect to this broker, each with the listener that it uses."""
     results = []
     for client in setup.clients:
-        if client.service is None or broker.service is None or not client.service.shares_network_with(broker.service):
+        if (
+            client.container is None
+            or broker.container is None
+            or not client.container.shares_network_with(broker.container)
+        ):
             continue
         for server in client.servers:
             listener = next((endpoint for endpoint in broker.listeners if endpoint.port == server.port), None)
-            if server.host in broker.service.names and listener is not None:
+            if server.host in broker.container.names and listener is not None:
                 results.append((client, server, listener))
     return results
 
 
 class _ContainerCheck:
-    def __init__(
-        self, broker: BrokerConfig, service: ComposeService, group: Sequence[BrokerConfig], setup: Setup
-    ) -> None:
+    def __init__(self, broker: BrokerConfig, container: Container, group: Sequence[BrokerConfig], setup: Setup) -> None:
         self.broker = broker
-        self.service = service
-        self.others = [member for member in group if member is not broker and member.service is not None]
+        self.container = container
+        self.others = [member for member in group if member is not broker and member.container is not None]
         self.users = clients_of(broker, setup)
         self.setup = setup
 
@@ -57,7 +59,7 @@ class _ContainerCheck:
                 continue
             if advertised.kind is HostKind.LOOPBACK:
                 yield from self.check_loopback(advertised, listener, value)
-            if advertised.host in self.service.names:
+            if advertised.host in self.container.names:
                 yield from self.check_container_name(advertised, listener, value)
             elif advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME):
                 yield from self.check_published(advertised, listener, value)
@@ -88,7 +90,7 @@ class _ContainerCheck:
         names = ", ".join(dict.fromkeys(user.name for user in users))
         text = f"{advertised.name} advertises {advertised.host}, but {names} must use it"
         endpoints = self.broker.client_endpoints
-        inner = next((endpoint for endpoint in endpoints if endpoint.host in self.service.names), None)
+        inner = next((endpoint for endpoint in endpoints if endpoint.host in self.container.names), None)
         edits: list[Edit] | None
         if inner is not None:
             port = self.broker.listener(inner.name)
@@ -97,10 +99,10 @@ class _ContainerCheck:
             )
         elif not self.broker.published(listener):
             old = f"//{advertised.host}:{advertised.port_text}"
-            edits = value.change_entry(advertised.index, old, f"//{self.service.name}:{listener.port}")
+            edits = value.change_entry(advertised.index, old, f"//{self.container.name}:{listener.port}")
         else:
             name, free = self._free_name("DOCKER"), self._free_port(29092)
-            groups = self._add_listener(advertised, name, f"{self.service.name}:{free}", free)
+            groups = self._add_listener(advertised, name, f"{self.container.name}:{free}", free)
             edits = self._move_users(groups, listener, name, free, for_brokers)
         yield finding("loopback-advertised", value, self.broker, text, edits)
 
@@ -139,7 +141,7 @@ class _ContainerCheck:
 
     def _free_port(self, first: int) -> int:
         taken = {endpoint.port for endpoint in self.broker.listeners}
-        taken |= {published.container_port for published in self.service.published_ports}
+        taken |= {published.container_port for published in self.container.published_ports}
         return next(port for port in range(first, 65536) if port not in taken)
 
     # The host, and other machines
@@ -150,11 +152,11 @@ class _ContainerCheck:
         """Check a listener that advertises an address of the host or of another machine."""
         if advertised.port is None or listener.port is None:
             return
-        same_name = [service for service in self.setup.services if advertised.host in service.names]
+        same_name = [container for container in self.setup.containers if advertised.host in container.names]
         if same_name:
-            if any(service.shares_network_with(self.service) for service in same_name):
+            if any(container.shares_network_with(self.container) for container in same_name):
                 text = f"{advertised.name} advertises {advertised.host}, which is service {same_name[0].name}"
-                edits = value.change_entry(advertised.index, f"//{advertised.host}:", f"//{self.service.name}:")
+                edits = value.change_entry(advertised.index, f"//{advertised.host}:", f"//{self.container.name}:")
                 why = "Clients that ask for this broker come to another container."
                 yield finding("container-name-advertised", value, self.broker, text, edits, why=why)
             return
@@ -172,12 +174,12 @@ class _ContainerCheck:
     def _check_unpublished(
         self, advertised: ListenerEndpoint, listener: ListenerEndpoint, value: ConfigValue
     ) -> Iterator[LintDiagnostic]:
-        wrong = next((port for port in self.service.published_ports if port.host_port == advertised.port), None)
+        wrong = next((port for port in self.container.published_ports if port.host_port == advertised.port), None)
         if wrong is not None:
             # Containers use their own listener without a published port.
             listeners = [endpoint for endpoint in self.broker.listeners if endpoint.port == wrong.container_port]
             endpoints = [self.broker.advertised_endpoint(endpoint.name) for endpoint in listeners]
-            serves_containers = all(endpoint and endpoint.host in self.service.names for endpoint in endpoints)
+            serves_containers = all(endpoint and endpoint.host in self.container.names for endpoint in endpoints)
             mapping = f"port {advertised.port} of the host leads to port {wrong.container_port}"
             text = f"{mapping}, but {advertised.name} has {listener.port}"
             can_change = wrong.is_single and serves_containers
@@ -196,8 +198,8 @@ class _ContainerCheck:
 
     def _publish_port(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> list[Edit] | None:
         """Add one line below `ports`."""
-        last = self.service.published_ports[-1].value if self.service.published_ports else None
-        if last is None or last.key_start >= 0 or not self.service.published_ports[-1].is_single:
+        last = self.container.published_ports[-1].value if self.container.published_ports else None
+        if last is None or last.key_start >= 0 or not self.container.published_ports[-1].is_single:
             return None
         source = last.source
         start = source.line_start(last.start)
@@ -215,7 +217,7 @@ class _ContainerCheck:
         self, advertised: ListenerEndpoint, listener: ListenerEndpoint, value: ConfigValue
     ) -> Iterator[LintDiagnostic]:
         published = self.broker.published(listener)
-        for_host = [endpoint for endpoint in self.broker.client_endpoints if endpoint.host not in self.service.names]
+        for_host = [endpoint for endpoint in self.broker.client_endpoints if endpoint.host not in self.container.names]
         if not published or any(port.host_port == endpoint.port for port in published for endpoint in for_host):
             return
         text = f"{advertised.name} advertises {advertised.host}, and its port is published"

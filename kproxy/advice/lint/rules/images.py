@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint import images
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BrokerConfig, ComposeService, ImageFamily, Setup
+from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
@@ -27,27 +27,27 @@ _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
-    service = broker.service
-    if service is None:
+    container = broker.container
+    if container is None:
         return
-    yield from check_spelling(broker, service)
+    yield from check_spelling(broker, container)
     if broker.family is ImageFamily.CONFLUENT:
-        yield from check_confluent(broker, service)
+        yield from check_confluent(broker, container)
     if broker.family in (ImageFamily.CONFLUENT, ImageFamily.APACHE):
         yield from check_refused(broker)
     if broker.family is ImageFamily.APACHE:
         yield from check_apache(broker)
     if broker.family is ImageFamily.BITNAMI:
-        yield from check_bitnami(broker, service)
+        yield from check_bitnami(broker, container)
 
 
-def check_spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
+def check_spelling(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
     right = {broker.variable_for(key): key for key in KNOWN}
-    for word, value in service.environment.items():
+    for word, value in container.environment.items():
         likely = _likely_variable(broker, word, right)
         if likely is None or likely == word:
             continue
-        edits = value.remove() if likely in service.environment else value.rename_key(likely)
+        edits = value.remove() if likely in container.environment else value.rename_key(likely)
         text = f"the image does not know {word}; it knows {likely}"
         yield finding("variable-spelling", value, broker, text, edits)
 
@@ -70,19 +70,19 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
     return broker.variable_for(key) if key is not None else None
 
 
-def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
+def check_confluent(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
         endpoint = next(iter(broker.for_clients(broker.listeners)), None)
         name, port = (endpoint.name, endpoint.port) if endpoint is not None else ("PLAINTEXT", 9092)
-        ports = (binding.host_port for binding in service.published_ports if binding.container_port == port)
+        ports = (binding.host_port for binding in container.published_ports if binding.container_port == port)
         published = next(ports, None)
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = broker.set_or_add("advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
         yield _missing_variable(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
     if broker.roles:
-        if "CLUSTER_ID" not in service.environment:
+        if "CLUSTER_ID" not in container.environment:
             setting = broker.settings["process.roles"]
             text = "MkU3OEVBNTcwNTJENDM2Qk"
             yield _missing_variable(broker, "CLUSTER_ID", text, setting.insert_after([("CLUSTER_ID", text)]))
@@ -147,7 +147,7 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     )
 
 
-def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
+def check_bitnami(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:
@@ -155,14 +155,14 @@ def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[Lin
         text = f"PLAINTEXT://:9092,{name}://:9093" if broker.is_broker else f"{name}://:9093"
         edits = broker.set_or_add("listeners", text, "controller.listener.names")
         yield _missing_variable(broker, "KAFKA_CFG_LISTENERS", text, edits)
-    allow_setting = service.environment.get("ALLOW_PLAINTEXT_LISTENER")
+    allow_setting = container.environment.get("ALLOW_PLAINTEXT_LISTENER")
     if broker.version is None or broker.version >= (3, 5):
         return
     plain = any(broker.protocol(endpoint.name) == "PLAINTEXT" for endpoint in broker.listeners)
     if plain and (
         allow_setting is None or (allow_setting.is_known and allow_setting.text.lower() not in ("yes", "true", "1"))
     ):
-        setting: ConfigValue | None = allow_setting or next(iter(service.environment.values()), None)
+        setting: ConfigValue | None = allow_setting or next(iter(container.environment.values()), None)
         edits = None
         if setting is not None:
             edits = (

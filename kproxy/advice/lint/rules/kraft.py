@@ -84,7 +84,7 @@ def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         yield finding("node-id-missing", setting, broker, text, edits, broker.line("node.id", "1"))
     if not broker.get(_VOTERS) and not broker.get("controller.quorum.bootstrap.servers"):
         controller = next((endpoint for endpoint in broker.listeners if endpoint.name in broker.controller_names), None)
-        host = (broker.service.name if broker.service else "localhost") if broker.is_controller else ""
+        host = (broker.container.name if broker.container else "localhost") if broker.is_controller else ""
         voter = f"{broker.node_id or 1}@{host or 'HOST'}:{controller.port_text if controller is not None else '9093'}"
         is_sure = host and controller is not None and broker.node_id and broker.is_broker
         edits = broker.set_or_add(_VOTERS, voter, "process.roles") if is_sure else None
@@ -174,7 +174,7 @@ def _check_advertised(
 def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Report a wildcard controller listener, which Kafka 3.9.0 alone takes for an advertised address."""
     value = broker.settings.get("listeners")
-    reference = broker.service.image.text if broker.service and broker.service.image else ""
+    reference = broker.container.image.text if broker.container and broker.container.image else ""
     tag = ":7.9.0" if broker.family is ImageFamily.CONFLUENT else ":3.9.0"
     if value is None or tag not in reference:
         return

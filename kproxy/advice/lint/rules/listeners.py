@@ -63,8 +63,8 @@ def _replace_wildcard(
     host = setup.advertise
     if not host and listener is not None and listener.kind in (HostKind.IP, HostKind.NAME, HostKind.LOOPBACK):
         host = listener.host
-    if not host and broker.service is not None:
-        host = "localhost" if broker.published(listener) else broker.service.name
+    if not host and broker.container is not None:
+        host = "localhost" if broker.published(listener) else broker.container.name
     if host:
         return setting.replace_entry(endpoint.index, endpoint.with_host(host)), ""
     entries = [*setting.entries]
@@ -79,7 +79,7 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
     is_empty = any(endpoint.kind is HostKind.EMPTY for endpoint in broker.advertised)
     if not broker.is_broker or not (wild or is_empty):
         return
-    host = setup.advertise or (broker.service.name if broker.service and wild else "")
+    host = setup.advertise or (broker.container.name if broker.container and wild else "")
     entries = ",".join(endpoint.with_host(host or _PLACEHOLDER) for endpoint in broker.advertised)
     pair = (broker.variable_for("advertised.listeners"), entries)
     line = listeners.line_beside(*pair) or ""
@@ -207,7 +207,7 @@ def check_inter_broker(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 def _inter_broker_rank(broker: BrokerConfig, endpoint: ListenerEndpoint) -> tuple[bool, bool]:
     """Return how bad a listener is for brokers: localhost is worst, and in a container one for other machines."""
-    is_outside = broker.service is not None and endpoint.host not in broker.container_names
+    is_outside = broker.container is not None and endpoint.host not in broker.container_names
     return (endpoint.kind is HostKind.LOOPBACK, is_outside)
 
 

@@ -32,7 +32,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
 
 def _has_keystore(broker: BrokerConfig, listener: str) -> bool:
     prefix = f"listener.name.{listener.lower()}."
-    if broker.service is not None and "KAFKA_SSL_KEYSTORE_FILENAME" in broker.service.environment:
+    if broker.container is not None and "KAFKA_SSL_KEYSTORE_FILENAME" in broker.container.environment:
         return True
     return any(f"{prefix}{key}" in broker.settings or key in broker.settings for key in _KEYSTORES)
 
@@ -68,7 +68,7 @@ def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[L
     """Check that each SASL listener has a JAAS entry, or KAFKA_OPTS a file with it."""
     if broker.family in (ImageFamily.PROPERTIES, ImageFamily.BITNAMI):
         return  # KAFKA_OPTS may name the file, and Bitnami's image creates it
-    options = broker.service.environment.get("KAFKA_OPTS") if broker.service is not None else None
+    options = broker.container.environment.get("KAFKA_OPTS") if broker.container is not None else None
     if options is not None and ("java.security.auth.login.config" in options.text or not options.is_known):
         return
     for endpoint in sasl:

@@ -11,7 +11,8 @@
     protocols     SASL_SSL:// before a bootstrap server
     sources       flags and environment variables, and the origin of each value
     yamlfile      the YAML file, with its line numbers, and the upstreams of a cluster in it
-    clientfile    a client.properties, and its sasl.jaas.config
+    clientfile    a client.properties
+    jaas          login modules and their options, in sasl.jaas.config and in JAAS files
     loader        merges file, environment and flags, and reports all mistakes at once
     commandline   options as the words of a command line
     changes       the differences between two configurations, and which of them a reload can apply

@@ -5,7 +5,6 @@ The keys are Java's (Kafka's CommonClientConfigs, SaslConfigs), and librdkafka's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import javaproperties
 
 from kproxy.base.diagnostic import Diagnostic, DiagnosticPlace
+from kproxy.config.jaas import parse_entry
 from kproxy.config.kinds import PROTOCOLS
 from kproxy.config.options import cluster_settings
 from kproxy.config.sasl import EXCLUSIVE, MECHANISMS, is_for
@@ -54,14 +54,6 @@ _INLINE = (
     "ssl.certificate.pem",
     "ssl.key.pem",
 )
-# The login modules, by the end of their classes' names, since some are shaded.
-_MODULES = {
-    "PlainLoginModule": ("PLAIN",),
-    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    "OAuthBearerLoginModule": ("OAUTHBEARER",),
-    "Krb5LoginModule": ("GSSAPI",),
-    "IAMLoginModule": ("AWS_MSK_IAM",),
-}
 _JAAS = {
     "username": "sasl-username",
     "password": "sasl-password",
@@ -204,12 +196,12 @@ class _File:
     def _jaas(self, property: _Property, mechanism: str, login: dict[str, _Property]) -> dict[str, _Property]:
         """Return the options of the login module, by their names there."""
         try:
-            module, given = parse_entry(property.value)
+            entry = parse_entry(property.value)
         except ValueError as error:
             self._mistake(property, str(error))
             return {}
-        module = module.rpartition(".")[2]
-        if mechanism not in _MODULES.get(module, ()):
+        given, module = entry.options, entry.module.rpartition(".")[2]
+        if mechanism not in entry.mechanisms:
             self._mistake(property, f"{module[:60]} is not the login module of {mechanism}")
             return {}
         for option in _NOT_THERE.keys() & given:
@@ -232,56 +224,3 @@ class _File:
             before = options.setdefault(key, property)
             if before.value != property.value:
                 self._mistake(property, f"contradicts {before.name} on line {before.line}")
-
-
-# One JAAS entry, as in `sasl.jaas.config` (`MODULE required key="value" …;`), read as Kafka does.
-
-# What Kafka's java.io.StreamTokenizer tells apart: comments, quoted text (which ends with its line), words, signs.
-_TOKEN = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/
-      | "(?P<double>(?:\\.|[^"\\\n\r])*)" | '(?P<single>(?:\\.|[^'\\\n\r])*)'
-      | (?P<word>[\w.$+-]+) | (?P<sign>[=;])""",
-    re.DOTALL | re.VERBOSE,
-)
-_ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
-_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_FLAGS = ("required", "requisite", "sufficient", "optional")
-
-
-def parse_entry(text: str) -> tuple[str, dict[str, str]]:
-    """Return the class of the login module and its options, which may be secrets.
-
-    Raises ValueError with the reason, which repeats no part of the text.
-    """
-    tokens = _tokens(text)
-    if len(tokens) < 3 or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
-        raise ValueError('is not a JAAS entry; allowed: MODULE required KEY="VALUE" …;')
-    options, rest = {}, tokens[2:-1]
-    while rest:
-        if len(rest) < 3 or rest[0][0] == "sign" or rest[1] != ("sign", "=") or rest[2][0] == "sign":
-            raise ValueError('has an option that is not KEY="VALUE" (several entries are not allowed either)')
-        options[rest[0][1]] = rest[2][1]
-        del rest[:3]
-    return tokens[0][1], options
-
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, at = [], 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(
-                "has an unclosed quote, or a character that JAAS does not allow outside quotes; quote the values"
-            )
-        kind = match.lastgroup
-        if kind in ("double", "single"):
-            tokens.append(("text", _ESCAPE.sub(_unescape, match[kind])))
-        elif kind is not None:
-            tokens.append((kind, match[kind]))
-        at = match.end()
-    return tokens
-
-
-def _unescape(match: re.Match[str]) -> str:
-    code = match[1]
-    return chr(int(code, 8)) if code.isdigit() and code[0] < "8" else _ESCAPED.get(code, code)

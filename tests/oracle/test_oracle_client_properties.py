@@ -9,7 +9,7 @@ from pathlib import Path
 import javaproperties
 import pytest
 
-from kproxy.config.clientfile import parse_entry
+from kproxy.config.jaas import parse_entry
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION, class_path, fetch_jars, find_java
 
 pytestmark = pytest.mark.integration
@@ -76,10 +76,10 @@ def text_of(digits: str) -> str:
 
 def of_kproxy(file: Path) -> dict[str, str]:
     try:
-        module, options = parse_entry(javaproperties.loads(file.read_text("latin-1"))["sasl.jaas.config"].strip())
+        entry = parse_entry(javaproperties.loads(file.read_text("latin-1"))["sasl.jaas.config"].strip())
     except ValueError:
         return {" wrong": ""}
-    return {" module": module, **options}
+    return {" module": entry.module, **entry.options}
 
 
 def test_every_entry_is_read_as_kafka_reads_it(tmp_path: Path) -> None:

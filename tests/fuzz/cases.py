@@ -13,6 +13,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.rewrite.response import HOLD_LIMIT
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, ApiKey
@@ -130,7 +131,11 @@ def _responses(draw: st.DrawFn, key: int, version: int, correlation_id: int) -> 
     return response(key, version, body, correlation_id)
 
 
-_CALLS = [(one.value, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
+_CALLS = [
+    (one.value, version)
+    for one in APIS.values()
+    for version in range(one.oldest, newest_version(one, TABLE_VERSIONS) + 1)
+]
 
 
 def _asking(key: int, version: int, correlation_id: int) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import Oracle
 from tests.oracle.oracle_session import Tally
@@ -15,7 +16,7 @@ from tests.oracle.oracle_session import Tally
 @pytest.fixture(scope="package")
 def oracle() -> Iterator[Oracle]:
     with Oracle(DEFAULT_VERSION) as running:
-        running.limit((api.value, api.oldest, api.newest) for api in APIS.values())
+        running.limit((api.value, api.oldest, newest_version(api, TABLE_VERSIONS)) for api in APIS.values())
         yield running
 
 

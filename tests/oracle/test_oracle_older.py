@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.rewrite.endpoints import rule_for
 from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import SMALL, WIDE, Oracle, Wanted
@@ -22,7 +23,7 @@ WRONG_SCHEMA = {(76, 0)}
 @pytest.fixture(scope="module")
 def older() -> Iterator[Oracle]:
     with Oracle(LAST_KAFKA_3) as running:
-        running.limit((api.value, api.oldest, api.newest) for api in APIS.values())
+        running.limit((api.value, api.oldest, newest_version(api, TABLE_VERSIONS)) for api in APIS.values())
         yield running
 
 

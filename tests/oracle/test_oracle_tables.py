@@ -174,11 +174,12 @@ def _ours(fields: tuple[Field, ...], version: int, compact: bool) -> list[dict[s
 def test_the_projects_definitions_are_kafkas(kafka: dict[int, dict[str, Any]], path: Path) -> None:
     definition = read_definition(path)
     api = kafka[definition.api_key]
-    assert definition.name == f"{api['name']}Response" == path.stem
+    kind = "request" if definition.name.endswith("Request") else "response"
+    assert definition.name == f"{api['name']}{kind.title()}" == path.stem
     assert [str(version) for version in definition.versions] == list(api["versions"])
     for version, facts in api["versions"].items():
         compact = int(version) in definition.flexible
-        assert _ours(definition.fields, int(version), compact) == facts["response"], f"version {version}"
+        assert _ours(definition.fields, int(version), compact) == facts[kind], f"version {version}"
 
 
 @pytest.mark.parametrize("key", sorted({rule.api_key for rule in TABLE}), ids=lambda key: APIS[key].name)

@@ -22,7 +22,7 @@ from kproxy.base import java
 from kproxy.base.errors import ConfigError
 from kproxy.base.process import run_program
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
 
 # The client and broker log through slf4j 1.7; without a binding every line would be lost. This one needs no
 # configuration file and writes to stderr, in every version of Kafka alike.

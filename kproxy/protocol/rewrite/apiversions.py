@@ -22,8 +22,14 @@ LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
 
-TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({})
-"""The versions of the table, without exceptions."""
+TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({ApiKey.API_VERSIONS: 4})
+"""API key → the newest version that kproxy passes on, if the table has newer ones. In ApiVersions 5 a client names the
+cluster and the node that it expects (KIP-1242); kproxy asks it to repeat the request in version 4."""
+
+
+def newest_version(api: ApiKey, highest: Mapping[int, int]) -> int:
+    """Return the newest version of an API that passes; `highest` as in `cap`."""
+    return min(api.newest, highest.get(api, api.newest))
 
 
 def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:
@@ -64,7 +70,7 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
         if flexible:
             at = skip_tags(frame, at, end)
         api = APIS.get(key)
-        limit = -1 if api is None else highest.get(key, api.newest)
+        limit = -1 if api is None else newest_version(api, highest)
         if api is None or oldest > limit or newest < api.oldest:
             capped[key] = -1
             continue
@@ -86,6 +92,6 @@ def unsupported_version(correlation_id: int) -> bytes:
     It has error 35 in version 0, and the versions of ApiVersions itself: the client asks again with one of them.
     """
     api = ApiKey.API_VERSIONS
-    ranges = _RANGE.pack(ApiKey.API_VERSIONS, api.oldest, api.newest)
+    ranges = _RANGE.pack(api, api.oldest, newest_version(api, TABLE_VERSIONS))
     body = INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
     return INT32.pack(len(body)) + body

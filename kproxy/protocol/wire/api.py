@@ -5,7 +5,7 @@ because a later version may carry addresses in new fields (Produce v10 did: KIP-
 with compact types and tagged fields (KIP-482): from there on requests have header v2 and responses header v1, except
 ApiVersions responses (always header v0).
 
-Facts: Kafka 4.3.1's own message definitions; API keys 4 to 7 those of Kafka 3.9. The oracle tests compare this table
+Facts: Kafka 4.4.0's own message definitions; API keys 4 to 7 those of Kafka 3.9. The oracle tests compare this table
 with Kafka's classes.
 """
 
@@ -61,7 +61,7 @@ class ApiKey(IntEnum):
     DESCRIBE_GROUPS = 15, 6, 5
     LIST_GROUPS = 16, 5, 3
     SASL_HANDSHAKE = 17, 1, NEVER
-    API_VERSIONS = 18, 4, 3
+    API_VERSIONS = 18, 5, 3
     CREATE_TOPICS = 19, 7, 5
     DELETE_TOPICS = 20, 6, 4
     DELETE_RECORDS = 21, 2, 2
@@ -71,7 +71,7 @@ class ApiKey(IntEnum):
     ADD_OFFSETS_TO_TXN = 25, 4, 3
     END_TXN = 26, 5, 3
     WRITE_TXN_MARKERS = 27, 2, 1
-    TXN_OFFSET_COMMIT = 28, 5, 3
+    TXN_OFFSET_COMMIT = 28, 6, 3
     DESCRIBE_ACLS = 29, 3, 2
     CREATE_ACLS = 30, 3, 2
     DELETE_ACLS = 31, 3, 2
@@ -85,7 +85,7 @@ class ApiKey(IntEnum):
     RENEW_DELEGATION_TOKEN = 39, 2, 2
     EXPIRE_DELEGATION_TOKEN = 40, 2, 2
     DESCRIBE_DELEGATION_TOKEN = 41, 3, 2
-    DELETE_GROUPS = 42, 2, 2
+    DELETE_GROUPS = 42, 3, 2
     ELECT_LEADERS = 43, 2, 2
     INCREMENTAL_ALTER_CONFIGS = 44, 1, 1
     ALTER_PARTITION_REASSIGNMENTS = 45, 1, 0
@@ -131,11 +131,13 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85, 1, 0
     DELETE_SHARE_GROUP_STATE = 86, 0, 0
     READ_SHARE_GROUP_STATE_SUMMARY = 87, 1, 0
-    STREAMS_GROUP_HEARTBEAT = 88, 0, 0
-    STREAMS_GROUP_DESCRIBE = 89, 0, 0
+    STREAMS_GROUP_HEARTBEAT = 88, 1, 0
+    STREAMS_GROUP_DESCRIBE = 89, 1, 0
     DESCRIBE_SHARE_GROUP_OFFSETS = 90, 1, 0
     ALTER_SHARE_GROUP_OFFSETS = 91, 0, 0
     DELETE_SHARE_GROUP_OFFSETS = 92, 0, 0
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93, 0, 0
+    UNREGISTER_CONTROLLER = 94, 0, 0
 
 
 APIS: dict[int, ApiKey] = {api.value: api for api in ApiKey}

@@ -10,7 +10,7 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.messages.sessions import API_UNKNOWN, REQUEST_TOO_LARGE, VERSION_UNKNOWN
-from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
@@ -59,7 +59,7 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
     if key != ApiKey.API_VERSIONS:
         raise WireError(
             *VERSION_UNKNOWN.with_reason(
-                name=api.name, version=version, oldest=api.oldest, newest=highest.get(key, api.newest)
+                name=api.name, version=version, oldest=api.oldest, newest=newest_version(api, highest)
             )
         )
     if size > _MAX_API_VERSIONS:

@@ -1,5 +1,4 @@
 import java.io.ByteArrayOutputStream;
-import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.Random;
@@ -10,7 +9,6 @@ import org.apache.kafka.common.protocol.types.Field;
 import org.apache.kafka.common.protocol.types.Schema;
 import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
-import org.apache.kafka.common.utils.ByteUtils;
 
 /** Random bytes that fit a schema of Kafka's. The same seed gives the same bytes. */
 final class Generator {
@@ -242,9 +240,13 @@ final class Generator {
         }
     }
 
+    /** Kafka's own writer of these moved to another package in 4.4. */
     private void varint(int value) {
-        ByteBuffer varint = ByteBuffer.allocate(5);
-        ByteUtils.writeUnsignedVarint(value, varint);
-        out.write(varint.array(), 0, varint.position());
+        int left = value;
+        while ((left & ~0x7f) != 0) {
+            out.write(left & 0x7f | 0x80);
+            left >>>= 7;
+        }
+        out.write(left);
     }
 }

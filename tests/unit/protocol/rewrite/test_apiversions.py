@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.unit.kafka_frames import CHUNKINGS, UNKNOWN, Talk, asked, chunks, encode, frame, read, response
@@ -24,9 +25,10 @@ NEWER_BROKER = [
     (ApiKey.METADATA, 0, 14, 0, 13),
     (ApiKey.SHARE_FETCH, 0, 9, 1, 2),
     (12, 1, 3, 1, 3),
+    (ApiKey.API_VERSIONS, 0, 5, 0, 4),
 ]
 LEFT_OUT = [
-    (93, 0, 0),  # unknown
+    (99, 0, 0),  # unknown
     (32767, 0, 3),
     (-1, 0, 0),
     (ApiKey.METADATA + 1, 0, 7),  # for brokers only
@@ -66,7 +68,7 @@ def test_versions_are_capped_and_unknown_apis_left_out(version: int, sizes: list
 
 @pytest.mark.parametrize("version", range(3, 5))
 def test_features_stay_as_they_are(version: int) -> None:
-    entries = [(ApiKey.PRODUCE, 3, 99), (93, 0, 0)]
+    entries = [(ApiKey.PRODUCE, 3, 99), (99, 0, 0)]
     features = {name: FEATURES[name] for name in FEATURES if name != UNKNOWN}
     plain = [{"ApiKey": key, "MinVersion": low, "MaxVersion": high} for key, low, high in entries]
     values = {"ErrorCode": 0, "ApiKeys": plain, "ThrottleTimeMs": 77, **features}
@@ -82,7 +84,7 @@ def test_features_stay_as_they_are(version: int) -> None:
 @pytest.mark.parametrize("version", range(5))
 @given(sizes=CHUNKINGS)
 def test_a_broker_no_newer_than_kproxy_is_passed_unchanged(version: int, sizes: list[int]) -> None:
-    entries = [(one.value, one.oldest, one.newest) for one in APIS.values()]
+    entries = [(one.value, one.oldest, newest_version(one, TABLE_VERSIONS)) for one in APIS.values()]
     said = response(ApiKey.API_VERSIONS, version, body(version, entries, **(FEATURES if version >= 3 else {})))
     assert asked(ApiKey.API_VERSIONS, version).broker(*chunks(said, sizes)) == said
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.apiversions import unsupported_version
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version, unsupported_version
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.greeting import Greeting, wrong_client, wrong_upstream
 from kproxy.protocol.wire.primitives import uvarint
@@ -28,7 +28,11 @@ from tests.unit.kafka_frames import (
     waiting,
 )
 
-EVERY_CALL = [(one.value, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
+EVERY_CALL = [
+    (one.value, version)
+    for one in APIS.values()
+    for version in range(one.oldest, newest_version(one, TABLE_VERSIONS) + 1)
+]
 IDS = st.sampled_from([0, 1, 7, -1, 2147483647, -2147483648])
 HEARTBEAT = 12
 
@@ -97,14 +101,14 @@ def test_requests_are_counted_by_api_and_version() -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (request(93, 0), "unknown-api"),
+        (request(99, 0), "unknown-api"),
         (request(4, 1), "unknown-api"),
         (request(-1, 0), "unknown-api"),
         (request(ApiKey.METADATA, 14), "unknown-version"),
         (request(ApiKey.METADATA, -1), "unknown-version"),
         (request(ApiKey.SHARE_FETCH, 0), "unknown-version"),
         (struct.pack(">ihhi", 1001, ApiKey.METADATA, 1, 7), "request-too-large"),
-        (struct.pack(">ihhi", 1001, 93, 1, 7), "malformed"),
+        (struct.pack(">ihhi", 1001, 99, 1, 7), "malformed"),
         (struct.pack(">ihhi", -1, ApiKey.METADATA, 1, 7), "malformed"),
         (struct.pack(">ihhi", 0, ApiKey.METADATA, 1, 7), "malformed"),
         (struct.pack(">ihhi", 9, ApiKey.METADATA, 1, 7), "malformed"),

@@ -13,7 +13,8 @@ from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
 
 # Metadata may create a topic, which the copy then lacks; the verification of the copy reports that. No other cluster
-# has the membership of a group: the members join again there, and meanwhile must not be taken for dead.
+# has the membership of a group: the members join again there, and meanwhile must not be taken for dead. A member of
+# Streams sends its topology again if the coordinator has none (KIP-1331).
 _READ_NAMES = """
     Fetch ListOffsets Metadata OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups
     ListGroups SaslHandshake ApiVersions OffsetForLeaderEpoch DescribeAcls DescribeConfigs DescribeLogDirs
@@ -22,6 +23,7 @@ _READ_NAMES = """
     ListTransactions ConsumerGroupHeartbeat ConsumerGroupDescribe GetTelemetrySubscriptions PushTelemetry
     ListConfigResources DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe ReadShareGroupState
     ReadShareGroupStateSummary StreamsGroupHeartbeat StreamsGroupDescribe DescribeShareGroupOffsets
+    StreamsGroupTopologyDescriptionUpdate
 """
 READS = [api for api in ApiKey if api.name in _READ_NAMES.split()]
 

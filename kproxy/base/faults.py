@@ -39,6 +39,7 @@ class Fault(StrEnum):
     MIXING_LOAD_BALANCER = "mixing-load-balancer"  # one address leads to several brokers
     BROKER_MISSING = "broker-missing"  # a node of the cluster is not in the metadata
     NO_LEADER = "no-leader"
+    NOT_ENOUGH_REPLICAS = "not-enough-replicas"  # in sync, for acks=all
     NO_CONTROLLER = "no-controller"
     NO_COORDINATOR = "no-coordinator"
     TOPIC_UNKNOWN = "topic-unknown"

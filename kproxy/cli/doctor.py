@@ -12,12 +12,22 @@ from kproxy.cli.group import kproxy, needs_unix
 
 # A client's own limits are longer; here, a cluster that drops packets must be recognised within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
+# As clients read it.
+_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
 
 @kproxy.command(cls=ConfiguredCommand, defaults=_DEFAULTS)
 @servers_argument
-@click.option("--topic", metavar="NAME", help="Also check what this user may do with this topic.")
-@click.option("--group", metavar="NAME", help="Also check this consumer group.")
+@click.option(
+    "--topic", metavar="NAME", help="Also read the end of this topic, and check what this user may do with it."
+)
+@click.option("--group", metavar="NAME", help="Also find this consumer group's coordinator, and check the rights.")
+@click.option(
+    "--acks",
+    type=click.Choice(list(_ACKS)),
+    metavar="0|1|all",
+    help="Also check whether a producer with these acks could write to --topic. Nothing is written.",
+)
 @click.option(
     "--client", metavar="NAME:VERSION", help="Also check whether this client fits the brokers, for example java:3.9.0."
 )
@@ -30,6 +40,7 @@ def doctor(
     servers: tuple[str, ...],
     topic: str | None,
     group: str | None,
+    acks: str | None,
     client: str | None,
     verbose: bool,
     as_json: bool,
@@ -56,13 +67,18 @@ def doctor(
     file, flags = given_options(values, servers)
     from kproxy.config.commandline import CommandLine
     from kproxy.inspect.doctor.client_versions import ClientVersion
-    from kproxy.inspect.doctor.examiner import ExtraChecks
+    from kproxy.inspect.doctor.evidence import ClientIntent
     from kproxy.inspect.doctor.run import run
 
+    if acks is not None and topic is None:
+        raise click.UsageError("--acks is about a topic; name it with --topic NAME")
     try:
-        wish = ExtraChecks(topic, group, None if client is None else ClientVersion.parse(client))
+        version = None if client is None else ClientVersion.parse(client)
     except ValueError as error:
         raise click.UsageError(f"--client: {error}") from None
 
     file = file or (Path(os.environ["KPROXY_CONFIG"]) if os.environ.get("KPROXY_CONFIG") else None)
-    return run(CommandLine(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg, verbose=verbose)
+    intent = ClientIntent(topic, group, None if acks is None else _ACKS[acks], version)
+    return run(
+        CommandLine(flags, file), os.environ, _DEFAULTS, intent=intent, as_json=as_json, svg=svg, verbose=verbose
+    )

@@ -26,7 +26,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclOperation,
@@ -302,19 +302,36 @@ def test_what_this_user_may_do(cluster: DevCluster) -> None:
     assert done.returncode == 0, done.stderr
 
     code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report), report["client"]["reads"]) == (0, [], {"0": "NONE"})
+
+
+def test_a_client_that_only_reads_or_only_writes(cluster: DevCluster) -> None:
+    topic, group = create_topic(cluster.direct_bootstrap, 1, 1), unique("group")
+    allow(cluster, ResourceType.TOPIC, topic, AclOperation.READ)
+    allow(cluster, ResourceType.GROUP, group, AclOperation.READ)
+    arguments = (at(cluster, "LOGIN"), "--sasl", "PLAIN", "--sasl-username", USER, "--topic", topic)
+    code, report = doctor(*arguments, "--group", group, KPROXY_SASL_PASSWORD=PASSWORD)
     assert (code, problems(report)) == (0, [])
+    code, report = doctor(*arguments, "--acks", "1", KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report), report["client"]["reads"]) == (1, [Fault.NOT_AUTHORIZED.value], {})
+    assert "may not Write the topic" in report["findings"][0]["text"]
 
 
 def test_what_this_user_may_do_with_a_group(cluster: DevCluster) -> None:
+    """The broker says so although the user does not see the topic of the groups."""
     make_groups_topic(cluster)
-    allow(cluster, ResourceType.TOPIC, "__consumer_offsets", AclOperation.DESCRIBE)
     group = unique("group")
     arguments = (at(cluster, "LOGIN"), "--sasl", "PLAIN", "--sasl-username", USER, "--group", group)
     code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
     assert (code, problems(report)) == (1, [Fault.NOT_AUTHORIZED.value])
+    allow(cluster, ResourceType.GROUP, group, AclOperation.DESCRIBE)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (1, [Fault.NOT_AUTHORIZED.value])
+    assert "may not use" in report["findings"][0]["text"]
+    assert report["findings"][0]["text"].endswith("(the operation Read).")
     allow(cluster, ResourceType.GROUP, group, AclOperation.READ)
     code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
-    assert (code, problems(report)) == (0, [])
+    assert (code, problems(report), report["client"]["coordinator"]) == (0, [], 1)
 
 
 def allow(cluster: DevCluster, kind: Any, name: str, operation: Any) -> None:
@@ -346,7 +363,7 @@ def test_the_doctor_makes_nothing(authority: Authority) -> None:
     with DevCluster(1, advertised="127.0.0.1:{port}") as fresh:
         code, report = doctor(fresh.bootstrap, "--group", "mine", "--topic", "not-there")
         assert (code, problems(report)) == (1, [Fault.TOPIC_UNKNOWN.value])
-        assert any("could make the broker create it" in line for line in report["not_checked"])
+        assert any("until a first client has used a group" in line for line in report["not_checked"])
         listed = fresh.tool("kafka-topics", "--bootstrap-server", fresh.direct_bootstrap, "--list")
         assert listed.stdout.split() == []
 
@@ -462,17 +479,25 @@ def test_bootstrap_servers_of_different_clusters(cluster: DevCluster, three: Dev
 
 
 def test_a_broker_that_is_gone(three: DevCluster) -> None:
-    topic = create_topic(three.direct_bootstrap, 3, 1)
+    """A real producer shows which acks it can have then."""
+    topic, strict = (
+        create_topic(three.direct_bootstrap, 3, 1),
+        create_topic(three.direct_bootstrap, 3, 3, min_insync_replicas="3"),
+    )
     three.kill(3)
     three.wait_fenced(3)
     try:
         code, report = doctor(str(three.dial[1]))
+        for acks, fault, error in (("all", [Fault.NOT_ENOUGH_REPLICAS.value], "NOT_ENOUGH_REPLICAS"), ("1", [], None)):
+            _, of_acks = doctor(str(three.dial[1]), "--topic", strict, "--acks", acks)
+            assert problems(of_acks)[2:] == fault
+            assert refusal(str(three.dial[1]), strict, acks) == error
     finally:
         three.restart(3)
     assert code == 1
     assert problems(report) == [Fault.BROKER_MISSING.value, Fault.NO_LEADER.value]
     assert report["findings"][0]["subjects"] == ["broker 3"]
-    assert report["findings"][1]["subjects"] == [topic]
+    assert topic in report["findings"][1]["subjects"]
 
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -491,6 +516,25 @@ def on_terminal(*arguments: str, **environ: str) -> str:
                 printed += data
         os.close(main)
     return printed.decode().replace("\r\n", "\n")
+
+
+def test_the_end_of_a_topic_is_read(three: DevCluster) -> None:
+    topic = create_topic(three.direct_bootstrap, 6, 1, min_insync_replicas="1")
+    _, report = doctor(str(three.dial[1]), "--topic", topic, "--group", unique("group"))
+    assert report["client"]["reads"] == {str(partition): "NONE" for partition in range(6)}
+    _, report = doctor(str(three.dial[1]), "--topic", topic, "--acks", "all")
+    assert (problems(report), report["client"]["min_in_sync"]) == ([], 1)
+    assert any(f"writing to {topic}" in line for line in report["not_checked"])
+    assert read_topic(three.direct_bootstrap, topic, 6) == []
+
+
+def refusal(servers: str, topic: str, acks: str) -> str | None:
+    """The broker's error for a record."""
+    producer = Producer({"bootstrap.servers": servers, "acks": acks, "retries": 0, "message.timeout.ms": 30000})
+    errors: list[Any] = []
+    producer.produce(topic, b"record", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(60)
+    return None if errors[0] is None else str(errors[0].name())
 
 
 def test_what_a_person_sees(cluster: DevCluster, authority: Authority, tmp_path: Path) -> None:
@@ -544,6 +588,8 @@ def test_mistakes_of_the_command_line() -> None:
         ((), "no bootstrap server is given"),
         (("nonsense:port",), "is not a port"),
         (("a:1", "-b", "b:1"), "the bootstrap servers are given twice"),
+        (("a:1", "--acks", "all"), "--acks is about a topic; name it with --topic NAME"),
+        (("a:1", "--topic", "t", "--acks", "2"), "'2' is not one of"),
         (("a:1", "--client", "perl:1"), "allowed: NAME:VERSION with one of java"),
     ):
         done = run("doctor", *arguments)

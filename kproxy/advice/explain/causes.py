@@ -51,7 +51,9 @@ _CONSEQUENCES: dict[Fault, frozenset[Fault]] = {
     Fault.SILENT: _SECONDARY_FAULTS | {Fault.CLOSED},
     Fault.CLOSED: _SECONDARY_FAULTS,
     Fault.TOO_MANY_FILES: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.PORT_CLOSED},
-    Fault.BROKER_MISSING: frozenset({Fault.NO_COORDINATOR, Fault.NO_LEADER, Fault.OVERLOADED}),
+    Fault.BROKER_MISSING: frozenset(
+        {Fault.NO_COORDINATOR, Fault.NO_LEADER, Fault.NOT_ENOUGH_REPLICAS, Fault.OVERLOADED}
+    ),
     Fault.NOT_AUTHORIZED: frozenset({Fault.OVERLOADED, Fault.CONFIGURATION}),
     Fault.TOPIC_UNKNOWN: frozenset({Fault.OVERLOADED}),
     Fault.NO_LEADER: frozenset({Fault.OVERLOADED}),

@@ -117,23 +117,13 @@ number of brokers.
 java> InvalidReplicationFactorException: Unable to replicate the partition … time(s): …
 java> InvalidReplicationFactorException: Replication factor: … larger than available brokers: …
 java> InvalidReplicationFactorException: …
-java> NotEnoughReplicasException: …
-java> NotEnoughReplicasAfterAppendException: …
 librdkafka> Broker: Invalid replication factor
-librdkafka> Broker: Not enough in-sync replicas
-librdkafka> Broker: Message(s) written to insufficient number of in-sync replicas
 librdkafka> Broker: Broker not available
 kafka-python> InvalidReplicationFactorError
-kafka-python> NotEnoughReplicasError
-kafka-python> NotEnoughReplicasAfterAppendError
 kafka-python> BrokerNotAvailableError
 kafkajs> Replication-factor is invalid
-kafkajs> Messages are rejected since there are fewer in-sync replicas than required
 franz-go> INVALID_REPLICATION_FACTOR: …
-franz-go> NOT_ENOUGH_REPLICAS: …
 sarama> kafka server: Replication factor is invalid
-sarama> kafka server: Messages are rejected since there are fewer in-sync replicas than required
-broker> The size of the current ISR … is insufficient to satisfy the min.isr requirement of …
 
 == no-leader: A partition has no leader
 All replicas that could lead the partition are down, or the topic has only just been created.
@@ -149,6 +139,24 @@ kafkajs> There is no leader for this topic-partition as we are in the middle of 
 franz-go> LEADER_NOT_AVAILABLE: …
 sarama> kafka server: In the middle of a leadership election, there is currently no leader for this partition
 sarama> client/metadata found some partitions to be leaderless
+
+== not-enough-replicas: Too few replicas are in sync for acks=all
+A producer with `acks=all` wants that as many replicas have the record as `min.insync.replicas` says, and fewer are in
+sync: brokers are down or lag behind; or, before Kafka 3.7, the setting is larger than the replication factor. Other
+producers can write.
+Check: `kafka-topics --describe --under-min-isr-partitions --bootstrap-server HOST:PORT` lists such partitions.
+Fix: Start the brokers that have the other replicas, and look into their logs. If `min.insync.replicas` of the topic is
+larger than its replication factor, lower the one or raise the other.
+java> NotEnoughReplicasException: …
+java> NotEnoughReplicasAfterAppendException: …
+librdkafka> Broker: Not enough in-sync replicas
+librdkafka> Broker: Message(s) written to insufficient number of in-sync replicas
+kafka-python> NotEnoughReplicasError
+kafka-python> NotEnoughReplicasAfterAppendError
+kafkajs> Messages are rejected since there are fewer in-sync replicas than required
+franz-go> NOT_ENOUGH_REPLICAS: …
+sarama> kafka server: Messages are rejected since there are fewer in-sync replicas than required
+broker> The size of the current ISR … is insufficient to satisfy the min.isr requirement of …
 
 == no-controller: The cluster has no controller
 No controller is elected, or the brokers cannot reach it. Topics cannot be created, and brokers cannot register.

@@ -162,7 +162,7 @@ def _read_metadata(fields: dict[str, Any]) -> ClusterContents:
             topic["IsInternal"],
             tuple(sorted(map(_partition, topic["Partitions"]), key=lambda partition: partition.index)),
             topic["ErrorCode"],
-            _read_operations(topic.get("TopicAuthorizedOperations", _NOT_REQUESTED)),
+            read_operations(topic.get("TopicAuthorizedOperations", _NOT_REQUESTED)),
         )
         for topic in fields["Topics"]
     ]
@@ -198,7 +198,7 @@ def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
         return None
 
 
-def _read_operations(bits: int) -> frozenset[str] | None:
+def read_operations(bits: int) -> frozenset[str] | None:
     """Decode a bit field with one bit for each operation (KIP-430)."""
     if bits == _NOT_REQUESTED:
         return None

@@ -57,10 +57,11 @@ def settings_question(
     if 1 not in versions.get(ApiKey.DESCRIBE_CONFIGS, ()):
         return None
     fields = settings_request(node_id, names)
-    return ask_for(ApiKey.DESCRIBE_CONFIGS, 1, fields, lambda read: _read_settings(read, names), MAX_RESPONSE_SIZE)
+    return ask_for(ApiKey.DESCRIBE_CONFIGS, 1, fields, lambda read: read_settings(read, names), MAX_RESPONSE_SIZE)
 
 
-def _read_settings(fields: dict[str, Any], names: Sequence[str] | None) -> BrokerSettings:
+def read_settings(fields: dict[str, Any], names: Sequence[str] | None) -> BrokerSettings:
+    """Return the settings of one resource in a DescribeConfigs response."""
     for result in fields["Results"]:
         configs = {text(config["Name"]): config for config in result["Configs"]}
         selected = {name: configs[name] for name in names or configs if name in configs}

@@ -6,6 +6,7 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     contact            contacts one address: resolve, connect, TLS, login, identity of the broker
     protocol_probe     the protocol of a port at which no broker answered
     broker_addresses   an address of each broker that this machine can connect to
+    cluster_questions  the questions to brokers: topics, settings, and those of the user's client
     examiner           the examination of one cluster
     listeners          a broker's listener settings: reading them, and writing them
     findings           the problems and notes that doctor reports
@@ -14,7 +15,8 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     direct_access      whether a client reaches the cluster by itself: its contacts, without hops and maps
     client_versions    which clients and brokers are too old for each other
     diagnosis          all findings, the first to fix first
-    cluster_checks     problems other than addresses: controller, topics, rights, versions, certificates
+    cluster_checks     problems other than addresses: controller, leaders, versions, certificates
+    intent_checks      problems with the topic and the group of the user's client, and what was not tried
     fixes              the lines that fix a finding for good
     listener_changes   the change at each broker that advertises a wrong address
     advertised_lines   the lines for these changes

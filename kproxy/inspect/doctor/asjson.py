@@ -10,9 +10,11 @@ from typing import Any
 from kproxy.base.diagnostic import to_json
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.command_trials import TrialResult
-from kproxy.inspect.doctor.evidence import Contact, ExaminationStep
+from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep
 from kproxy.inspect.doctor.findings import DoctorDiagnostic
+from kproxy.inspect.doctor.intent_checks import coordinator_of
 from kproxy.inspect.doctor.report import DoctorReport, not_checked, symptom_of
+from kproxy.protocol.wire.errorcodes import error_name
 
 
 def as_json(reports: Sequence[DoctorReport]) -> str:
@@ -41,9 +43,23 @@ def _value(report: DoctorReport) -> dict[str, Any]:
         "nodes": [_contact(contact) for contact in examination.nodes],
         "without_kproxy": [_contact(contact) for contact in examination.direct_contacts],
         "kproxy": examination.neighbour and asdict(examination.neighbour),
+        "client": _intent(examination),
         "findings": [_finding(finding) for finding in report.findings],
         "works_now": _tried(report.trial.best) if report.trial and report.trial.best else None,
         "not_checked": not_checked(report),
+    }
+
+
+def _intent(examination: Examination) -> dict[str, Any]:
+    """Return what the client is going to do, and what brokers answered to it."""
+    intent, coordinator = examination.intent, coordinator_of(examination)
+    return {
+        "topic": intent.topic,
+        "group": intent.group,
+        "acks": intent.acks,
+        "coordinator": None if coordinator is None else coordinator.node_id,
+        "reads": {str(partition): error_name(code) for partition, code in sorted(examination.reads.items())},
+        "min_in_sync": examination.min_in_sync,
     }
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kproxy.base.address import Address
-from kproxy.inspect.doctor.contact import ContactMaker, FollowUp
+from kproxy.inspect.doctor.cluster_questions import AskNode
+from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -19,7 +21,7 @@ _MOST_NODES = 64
 
 
 async def find_broker_addresses(
-    examination: Examination, contacts: ContactMaker, then: FollowUp
+    examination: Examination, contacts: ContactMaker, then: AskNode
 ) -> Mapping[NodeKey, Address]:
     """Return one address of each broker that can be reached.
 
@@ -56,7 +58,7 @@ def _answered_addresses(examination: Examination) -> Mapping[NodeKey, Address]:
 
 
 async def _at_the_same_host(
-    examination: Examination, asked: Contact, failed: Sequence[Contact], contacts: ContactMaker, then: FollowUp
+    examination: Examination, asked: Contact, failed: Sequence[Contact], contacts: ContactMaker, then: AskNode
 ) -> Mapping[NodeKey, Address]:
     """Try ports of the bootstrap server's host.
 
@@ -70,7 +72,7 @@ async def _at_the_same_host(
         address = Address(host, port)
         if address in bootstrap_addresses or not 0 < port < 65536:
             return None
-        attempt = await contacts.contact(address, contact.expected, contact.advertised, then)
+        attempt = await contacts.contact(address, contact.expected, contact.advertised, partial(then, contact.expected))
         identity = attempt.identity
         right = identity is not None and identity.key == contact.expected and identity.cluster_id == asked.cluster_id
         return address if right and attempt.is_right else None

@@ -1,4 +1,4 @@
-"""Problems other than addresses: the controller, topics, rights, coordinators, versions, certificates. Pure."""
+"""Problems of the cluster other than addresses: controller, leaders, versions, certificates. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, RIGHTS, DoctorDiagnostic, finding
+from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, DoctorDiagnostic, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
-from kproxy.protocol.wire.errorcodes import ErrorCode
 
-_COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.
 _SOON = timedelta(days=30)
 
@@ -24,8 +22,6 @@ def check_cluster(examination: Examination, now: datetime | None = None) -> Iter
         return
     yield from _nodes(examination)
     yield from _topics(examination)
-    yield from _topic_rights(examination)
-    yield from _coordinator(examination)
     yield from _versions(examination)
     yield from _certificates(examination, now or datetime.now(UTC))
 
@@ -68,47 +64,13 @@ def _topics(examination: Examination) -> Iterator[DoctorDiagnostic]:
         yield finding(Fault.NO_LEADER, about, why, CLUSTER, fix=fixes.leaderless(examination))
 
 
-def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
-    """Find rights that this user lacks on the topic of --topic."""
-    if examination.topic is None or examination.contents is None:
-        return
-    topic = next((topic for topic in examination.contents.topics if topic.name == examination.topic), None)
-    if topic is None or topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
-        why = f"The topic {examination.topic} {hidden}. A broker answers both alike."
-        fix = fixes.rights(examination, examination.topic, ("Describe",))
-        yield finding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, RIGHTS, fix=fix)
-        return
-    denied = tuple(name for name in ("Read", "Write") if topic.allowed is not None and name not in topic.allowed)
-    if denied:
-        text = " and ".join(denied)
-        why = f"The principal {fixes.principal(examination)} may not {text} the topic {examination.topic}."
-        fix = fixes.rights(examination, examination.topic, denied)
-        yield finding(Fault.NOT_AUTHORIZED, (examination.topic,), why, RIGHTS, fix=fix)
-
-
-def _coordinator(examination: Examination) -> Iterator[DoctorDiagnostic]:
-    if examination.coordinator is None:
-        return
-    error, _ = examination.coordinator
-    group = examination.group or "a group"
-    if error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
-        fix = fixes.group_rights(examination)
-        # Without --group, the group is one without members.
-        yield finding(Fault.NOT_AUTHORIZED, (group,), why, RIGHTS, fix=fix, is_error=examination.group is not None)
-    elif error != ErrorCode.NONE:
-        why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
-        yield finding(Fault.NO_COORDINATOR, (group,), why, CLUSTER)
-
-
 def _versions(examination: Examination) -> Iterator[DoctorDiagnostic]:
     asked = examination.answering
     if asked is None or not asked.versions:
         return
     about = (str(asked.address),)
-    if examination.client is not None:
-        conflict = client_versions.version_conflict(examination.client, asked.versions)
+    if examination.intent.client is not None:
+        conflict = client_versions.version_conflict(examination.intent.client, asked.versions)
         if conflict is not None:
             yield finding(conflict[0], about, conflict[1], CLIENT)
         return

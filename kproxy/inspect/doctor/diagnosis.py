@@ -13,7 +13,7 @@ from datetime import datetime
 from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault, fault_set
 from kproxy.base.format import abbreviate
-from kproxy.inspect.doctor import cluster_checks, direct_access, fixes
+from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, intent_checks
 from kproxy.inspect.doctor.by_hand import advice_for_name, failing_hop
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
@@ -46,6 +46,7 @@ def diagnose(examination: Examination, now: datetime | None = None) -> list[Doct
         *_advertised(examination, now),
         *_duplicate_addresses(examination),
         *cluster_checks.check_cluster(examination, now),
+        *intent_checks.check_intent(examination),
     ]
     return sorted(findings, key=lambda each: not each.is_error)
 

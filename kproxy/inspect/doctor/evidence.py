@@ -11,6 +11,7 @@ from kproxy.base.address import Address
 from kproxy.client.ask.contents import ClusterContents
 from kproxy.client.ask.questions import Versions
 from kproxy.client.ask.settings import BrokerSettings
+from kproxy.client.ask.usage import GroupDescription
 from kproxy.inspect.doctor.client_versions import ClientVersion
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
@@ -149,6 +150,23 @@ class NeighbourKproxy:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientIntent:
+    """What the user's client is going to do, as far as the user names it."""
+
+    topic: str | None = None
+    group: str | None = None
+    acks: int | None = None
+    """The acknowledgements that a producer wants: 0, 1, or -1 for those of all replicas in sync."""
+    client: ClientVersion | None = None
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations on the topic that the client needs; both if it is not known whether it reads or writes."""
+        reads, writes = self.group is not None, self.acks is not None
+        return tuple(name for name, is_meant in (("Read", reads), ("Write", writes)) if is_meant or reads == writes)
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """All results for one cluster."""
 
@@ -169,9 +187,14 @@ class Examination:
     other_listeners: tuple[OtherListener, ...] = ()
     """Other listeners of the answering broker."""
     coordinator: tuple[int, int] | None = None
-    """Kafka's error code and the node id of the group's coordinator; None if no broker was asked."""
-    topic: str | None = None
-    group: str | None = None
+    """Kafka's error code and the node id of the group's coordinator; None if no broker was asked for it."""
+    descriptions: Mapping[NodeKey, GroupDescription] = field(default_factory=dict)
+    """The group, as each broker that was asked describes it."""
+    reads: Mapping[int, int] = field(default_factory=dict)
+    """Kafka's error code of a read at the end of a partition of the topic, for the partitions that were tried."""
+    min_in_sync: int | None = None
+    """`min.insync.replicas` of the topic; None if no broker was asked, or if this user may not see it."""
+    intent: ClientIntent = ClientIntent()
     tls: bool = False
     login: str | None = None
     """The mechanism with which kproxy logs in, as `user`."""
@@ -182,8 +205,6 @@ class Examination:
     mapped: bool = False
     kproxy_options: tuple[str, ...] = ()
     """The options that only kproxy has."""
-    client: ClientVersion | None = None
-    """The client in use, if the user names it."""
     neighbour: NeighbourKproxy | None = None
     """The kproxy that answered in place of the brokers, as it says itself."""
     direct_contacts: tuple[Contact, ...] = ()

@@ -131,14 +131,20 @@ def leaderless(examination: Examination) -> tuple[str, ...]:
     return (f"{_tool('kafka-topics', examination)} --describe --unavailable-partitions",)
 
 
+def under_min_isr(examination: Examination, topic: str) -> tuple[str, ...]:
+    """Return the command that lists the partitions of a topic that have too few replicas in sync."""
+    described = f"--describe --under-min-isr-partitions --topic {shlex.quote(topic)}"
+    return (f"{_tool('kafka-topics', examination)} {described}",)
+
+
 def rights(examination: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
     """Return the command that gives this user rights on a topic."""
     return (_acls(examination, [f"--topic {shlex.quote(topic)}"], operations),)
 
 
-def group_rights(examination: Examination) -> tuple[str, ...]:
+def group_rights(examination: Examination, operations: Sequence[str]) -> tuple[str, ...]:
     """Return the command that gives this user rights on a group."""
-    return (_acls(examination, [f"--group {shlex.quote(examination.group or 'GROUP')}"], ("Read", "Describe")),)
+    return (_acls(examination, [f"--group {shlex.quote(examination.intent.group or 'GROUP')}"], operations),)
 
 
 def _acls(examination: Examination, resource: list[str], operations: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import click
 
@@ -35,7 +35,7 @@ class StepProgress:
     def __init__(self, verbose: bool = False) -> None:
         self._verbose = verbose
         self._alike: Counter[tuple[str, StepVerdict, str]] = Counter()
-        self._seconds: Counter[str] = Counter()  # of the steps of an address that have no line yet
+        self._seconds: defaultdict[str, float] = defaultdict(float)  # of the steps of an address that have no line yet
         self._questions: list[ExaminationStep] = []  # that were answered, and have no line yet
         self._is_folded = False
 

@@ -15,7 +15,7 @@ from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate, format_count, wrap
 from kproxy.base.printable import one_line
 from kproxy.config.commandline import shell
-from kproxy.inspect.doctor import direct_access, picture
+from kproxy.inspect.doctor import direct_access, intent_checks, picture
 from kproxy.inspect.doctor.command_trials import TrialOutcome
 from kproxy.inspect.doctor.copyable import command, copyable
 from kproxy.inspect.doctor.evidence import Examination, ExaminationStep
@@ -133,6 +133,9 @@ def _verdict(report: DoctorReport) -> Iterator[str]:
         return
     yield _wrapped("Nothing is wrong, as far as this was checked.", "   ", colour="green")
     yield _wrapped(_healthy_text(report.examination), "   ")
+    tried = list(intent_checks.tried(report.examination))
+    if tried:
+        yield _wrapped(f"Tried for your client: {'; '.join(tried)}.", "   ")
 
 
 def _headline(finding: DoctorDiagnostic) -> str:
@@ -144,11 +147,12 @@ def not_checked(report: DoctorReport) -> list[str]:
     last = report.second_examination or report.examination
     right = [contact for contact in last.nodes if contact.is_right]
     assumed = [contact for contact in right if contact.identity is None or contact.identity.key is None]
+    unchecked = [*last.not_checked, *intent_checks.not_tried(last)]
     if not assumed:
-        return list(last.not_checked)
+        return unchecked
     addresses = abbreviate([contact.advertised or contact.address for contact in assumed], _ALIKE)
     text = f"whether the right broker of the cluster answers at {addresses}: this user may not see that"
-    return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
+    return [*unchecked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 
 def _healthy_text(examination: Examination) -> str:
@@ -172,7 +176,7 @@ def _healthy_text(examination: Examination) -> str:
     return (
         f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
         " kproxy. If your client fails all the same, run this command where the client runs, with the client's own"
-        " configuration (--client-config FILE), and with --topic and --group."
+        " configuration (--client-config FILE), and with the --topic, --group or --acks that it uses."
     )
 
 

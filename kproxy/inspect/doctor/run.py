@@ -20,8 +20,8 @@ from kproxy.inspect.doctor import asjson, direct_access, picture, report
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import Examination, ExaminationStep, NeighbourKproxy
-from kproxy.inspect.doctor.examiner import ExtraChecks, examine
+from kproxy.inspect.doctor.evidence import ClientIntent, Examination, ExaminationStep, NeighbourKproxy
+from kproxy.inspect.doctor.examiner import examine
 from kproxy.inspect.doctor.progress import StepProgress
 from kproxy.inspect.doctor.report import DoctorReport
 from kproxy.proxy.admin import neighbour
@@ -44,7 +44,7 @@ class DoctorRun:
     environ: Mapping[str, str]
     """The source of secrets."""
     defaults: Mapping[str, str]
-    wish: ExtraChecks
+    intent: ClientIntent
     on_step: Callable[[ExaminationStep], None]
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class DoctorRun:
         async def examine_with(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
-            first = await examine(config, contacts, on_step, self.wish, of_nodes)
+            first = await examine(config, contacts, on_step, self.intent, of_nodes)
             first = replace(first, kproxy_options=kproxy_options, neighbour=await self._neighbour(first))
             if not kproxy_options or first.answering is None:
                 return first
@@ -161,7 +161,7 @@ def run(
     environ: Mapping[str, str],
     defaults: Mapping[str, str],
     *,
-    wish: ExtraChecks,
+    intent: ClientIntent,
     as_json: bool,
     svg: Path | None,
     verbose: bool = False,
@@ -172,7 +172,7 @@ def run(
     """
     progress = StepProgress(verbose)
     on_step = (lambda _: None) if as_json else progress.show  # JSON has all steps
-    reports = DoctorRun(line, environ, defaults, wish, on_step).run()
+    reports = DoctorRun(line, environ, defaults, intent, on_step).run()
     progress.finish()
     if as_json:
         click.echo(asjson.as_json(reports))

@@ -50,9 +50,9 @@ def told(values: dict[str, str | None], **more: Any) -> BrokerSettings:
     return BrokerSettings(0, values, **more)
 
 
-def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: Any) -> Topic:
+def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), isr: tuple[int, ...] = (), **more: Any) -> Topic:
     """A topic with a partition for each leader."""
-    partitions = tuple(Partition(index, leader, replicas, (), (), 0) for index, leader in enumerate(leaders))
+    partitions = tuple(Partition(index, leader, replicas, isr, (), 0) for index, leader in enumerate(leaders))
     return Topic(name, False, partitions, 0, **more)
 
 

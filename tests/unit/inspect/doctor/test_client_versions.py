@@ -7,6 +7,7 @@ import pytest
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.client_versions import ClientVersion, version_conflict
 from kproxy.inspect.doctor.diagnosis import diagnose
+from kproxy.inspect.doctor.evidence import ClientIntent
 from kproxy.protocol.wire.api import ApiKey
 from tests.unit.inspect.doctor.examined import examination, good
 
@@ -48,6 +49,7 @@ def test_it_is_a_problem_for_the_client_in_use_and_else_a_note() -> None:
     node = good("kafka-1.example:9092", 1, 1)
     (note,) = diagnose(examination(node, bootstrap=(server,)))
     assert (note.fault, note.is_error) == (Fault.CLIENT_TOO_OLD, False)
-    (problem,) = diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:1.1")))
+    old, new = (ClientIntent(client=ClientVersion.parse(client)) for client in ("java:1.1", "java:3.0"))
+    (problem,) = diagnose(examination(node, bootstrap=(server,), intent=old))
     assert (problem.fault, problem.is_error) == (Fault.CLIENT_TOO_OLD, True)
-    assert diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:3.0"))) == []
+    assert diagnose(examination(node, bootstrap=(server,), intent=new)) == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,39 @@ def test_the_source_archive_installs(python: pythons.Python, dist: Path, tmp_pat
     assert said.startswith("kproxy 0.")
 
 
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with uv and pipx."""
+    python = tmp_path_factory.mktemp("installers") / "bin" / "python"
+    for command in (
+        [sys.executable, "-m", "venv", python.parents[1]],
+        [python, "-m", "pip", "install", "-q", "uv", "pipx"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"uv and pipx: {' '.join(done.stderr.split())[-300:]}")
+    return python
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("uv", "tool", "install", "--no-managed-python"), ("pipx", "install"), ("pip", "install", "-q", "--target")],
+    ids=lambda words: words[0],
+)
+def test_the_wheel_installs(words: tuple[str, ...], dist: Path, installers: Path, tmp_path: Path) -> None:
+    """In a home of its own, with each of the programs that docs/install.md names."""
+    (wheel,), target = dist.glob("*.whl"), tmp_path / "target"
+    env = environment(tmp_path) | {"UV_CACHE_DIR": str(tmp_path / "cache")}
+    where = [str(target)] if words[0] == "pip" else ["--python", sys.executable]
+    command = [str(installers), "-m", *words, *where, str(wheel)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    if words[0] == "pip":
+        serves([str(target / "bin" / "kproxy")], env | {"PYTHONPATH": str(target)}, tmp_path)
+    else:
+        serves([str(tmp_path / ".local" / "bin" / "kproxy")], env, tmp_path)
+
+
 def test_what_it_needs_is_listed(dist: Path) -> None:
     """As CycloneDX, with versions."""
     listed = json.loads((dist / "kproxy.cdx.json").read_text())
@@ -92,6 +126,11 @@ def test_one_file_on_each_python(python: pythons.Python, pyz: Path, tmp_path: Pa
 
 
 def test_one_file_is_a_proxy(pyz: Path, tmp_path: Path) -> None:
+    serves([sys.executable, str(pyz)], environment(tmp_path), tmp_path)
+
+
+def serves(program: Sequence[str], env: Mapping[str, str], tmp_path: Path) -> None:
+    """Start this kproxy, pass a request through it, and end it."""
     broker = FakeBroker()
     first = free_window(202)
     listen = f"127.0.0.1:{first + 1}"
@@ -101,7 +140,7 @@ def test_one_file_is_a_proxy(pyz: Path, tmp_path: Path) -> None:
         words = ["run", "-b", peer.address, "--listen", listen, "--admin", f"127.0.0.1:{first}"]
         log = tmp_path / "log"
         with log.open("wb") as out:
-            process = subprocess.Popen([sys.executable, pyz, *words], env=environment(tmp_path), stdout=out, stderr=out)
+            process = subprocess.Popen([*program, *words], env=env, stdout=out, stderr=out)
         try:
             wait_until(lambda: "ready; bootstrap.servers" in log.read_text(), "it is ready", 120)
             with RawClient(listen) as client:

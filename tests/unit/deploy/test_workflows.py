@@ -57,7 +57,8 @@ def test_a_release_is_checked_and_made() -> None:
         direct = {job["needs"]} if isinstance(job.get("needs"), str) else set(job.get("needs", []))
         before[name] = direct.union(*(before[one] for one in direct))
     assert before["dist"] == before["wheels"] == before["machine"] == {"check"}
-    assert {"check", "dist", "wheels", "machine"} == before["attest"] < before["publish"] < before["release"]
+    assert before["install"] == {"check", "dist", "wheels"}
+    assert {*before["install"], "install", "machine"} == before["attest"] < before["publish"] < before["release"]
 
 
 def test_each_python_that_kproxy_claims_is_tested() -> None:

@@ -12,6 +12,7 @@ import kproxy.protocol.wire.definitions as definitions_module
 from kproxy.protocol.rewrite.endpoints import TABLE, rule_for
 from kproxy.protocol.wire.api import APIS, NEVER, ApiKey
 from kproxy.protocol.wire.definitions import Field, load_message, read_definition
+from kproxy.proxy.relay.errorcode import WITHOUT_DEFINITION
 from tests.oracle.oracle_jvm import Oracle
 
 pytestmark = pytest.mark.integration
@@ -168,6 +169,18 @@ def _ours(fields: tuple[Field, ...], version: int, compact: bool) -> list[dict[s
             one["tag"] = field.tag
         described.append(one)
     return described
+
+
+@pytest.mark.parametrize("key", sorted(WITHOUT_DEFINITION), ids=lambda key: APIS[key].name)
+def test_error_codes_that_are_read_without_a_definition(kafka: dict[int, dict[str, Any]], key: int) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_message(f"{APIS[key].name}Response")
+    for facts in kafka[key]["versions"].values():
+        assert [(field["name"], field["type"]) for field in facts["response"][:2]] == [
+            ("throttle_time_ms", "int32"),
+            ("error_code", "int16"),
+        ]
+        assert facts["response_header"] == 1
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)

@@ -222,19 +222,21 @@ class Conversation:
     # For observers
 
     @property
-    def observer_start(self) -> ObserverStart:
-        """The state from which an observer can begin now."""
-        bytes_left, head = self._responses.observer_position
+    def observer_start(self) -> ObserverStart | None:
+        """The state from which an observer can begin now.
+
+        None: it cannot, as a response is half rewritten.
+        """
+        bytes_left = self._responses.bytes_left_to_client
+        if bytes_left is None:
+            return None
         return ObserverStart(
-            self._left_to_broker, self._client_tail, bytes_left, head, self._in_flight.tokens, self.introduction
+            self._left_to_broker, self._client_tail, bytes_left, self._in_flight.tokens, self.introduction
         )
 
     @property
     def capture_start(self) -> CaptureStart | None:
-        """The state from which a capture of what the client sees can begin now.
-
-        None: it cannot, as a response is half rewritten.
-        """
+        """The state from which a capture of what the client sees can begin now; None as of `observer_start`."""
         bytes_left, flight = self._responses.bytes_left_to_client, self._in_flight
         if bytes_left is None:
             return None

@@ -16,6 +16,14 @@ from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
 
 LONGEST = 1024
 """The most bytes of a response that are examined, from behind its correlation id on."""
+WITHOUT_DEFINITION = frozenset({
+    ApiKey.UNREGISTER_BROKER, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, ApiKey.UNREGISTER_CONTROLLER,
+})  # fmt: skip
+"""The APIs that kafka-python does not define, and whose responses begin with the throttle time and the error code."""
+_BEHIND_THROTTLE_TIME = 1 + 4  # of the header, an empty section of tagged fields
 
 
 def error_code(key: int, version: int, head: Buffer) -> int | None:
@@ -24,10 +32,14 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
     0 if the response has only zeros, as far as `head` goes; None if `head` does not show it.
     """
     api = APIS.get(key)
+    if key == ApiKey.API_VERSIONS:  # of any version: a client reads it before it knows which ones there are (KIP-511)
+        return INT16.unpack_from(head)[0] if len(head) >= 2 else None
     if api is None or not api.serves(version):
         return None
-    if api.is_flexible(version) and key != ApiKey.API_VERSIONS and head[:1] != b"\0":
+    if api.is_flexible(version) and head[:1] != b"\0":
         return None  # tagged fields in the header, which no broker sends yet
+    if key in WITHOUT_DEFINITION:
+        return INT16.unpack_from(head, _BEHIND_THROTTLE_TIME)[0] if len(head) >= _BEHIND_THROTTLE_TIME + 2 else None
     reader, own = _reader(key, version)
     if reader is None:
         return None

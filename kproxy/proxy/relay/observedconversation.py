@@ -28,79 +28,72 @@ class ObservedConversation:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._observer: Observer | None = None
+        self._emit_exchange: EmitExchange | None = None
+        self._observer: Observer | None = None  # while exchanges are emitted, once it could begin
         self._end_observer: Callable[[], None] = _nothing
         self._emit_frame: EmitFrame | None = None
-        self._capture: SessionCapture | None = None  # while frames are captured, once it could begin
+        self._capture: SessionCapture | None = None  # while frames are emitted, likewise
 
     def set_sinks(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
         """Emit exchanges and frames to these from now on; None: stop. A sink that is set already stays."""
         if exchanges is None:
             self._end_observer()
             self._observer, self._end_observer = None, _nothing
-        elif self._observer is None:
-            self._observer = Observer(exchanges, self._conversation.observer_start)
-            self._end_observer = self._conversation.wrap_localise(self._observer.wrap_localise)
+        if exchanges is None or self._emit_exchange is None:
+            self._emit_exchange = exchanges
         if frames is None or self._emit_frame is None:
             self._emit_frame, self._capture = frames, None
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:
+        self._begin(now)
         if self._observer is not None:
             self._feed_observer(self._observer.from_client, chunk, now)
-        if self._emit_frame is None:
-            return self._conversation.from_client(chunk, now)
-        self._begin_capture(now)
-        self._copy(True, chunk, now)
-        out = self._conversation.from_client(chunk, now)
-        if self._conversation.answers:
-            self._copy(False, self._conversation.answers, now)
-        return out
+        if self._capture is not None:
+            self._feed_capture(self._capture.from_client, chunk, now)
+        return self._conversation.from_client(chunk, now)
 
     def from_upstream(self, chunk: Buffer, now: float) -> Buffer:
-        if self._observer is not None:
-            self._feed_observer(self._observer.from_upstream, chunk, now)
-        if self._emit_frame is not None:
-            self._begin_capture(now)
-        try:
-            out = self._conversation.from_upstream(chunk, now)
-        finally:
-            if self._observer is not None:
-                self._feed_observer(self._observer.flush)
-        if self._emit_frame is not None:
-            self._copy(False, out, now)
+        self._begin(now)
+        out = self._conversation.from_upstream(chunk, now)
+        self.to_client(out, now)
         return out
+
+    def to_client(self, data: Buffer, now: float) -> None:
+        """Observe what the client receives: also the answers of kproxy itself, once they are taken."""
+        if self._observer is not None:
+            self._feed_observer(self._observer.to_client, data, now)
+        if self._capture is not None:
+            self._feed_capture(self._capture.to_client, data, now)
 
     def _feed_observer(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         try:
             step(*arguments, **named)
         except Exception as error:  # an observer must not end a session
             log.error("defect in an observer, please report it: a session is no longer observed", exc_info=error)
-            self._end_observer()
-            self._observer, self._end_observer = None, _nothing
+            self.set_sinks(None, self._emit_frame)
 
-    def _begin_capture(self, now: float) -> None:
-        """Begin the capture if that is possible now: not while a response is half rewritten."""
-        if self._capture is not None or self._emit_frame is None:
-            return
-        from kproxy.protocol.capture.sessioncapture import SessionCapture  # few captures
-
-        beginning = self._conversation.capture_start
-        if beginning is not None:
-            try:
-                self._capture = SessionCapture(self._emit_frame, beginning, now)
-            except Exception as error:  # noqa: BLE001  # likewise
-                self._give_up(error)
-
-    def _copy(self, of_client: bool, data: Buffer, now: float) -> None:
-        if self._capture is None:
-            return
+    def _feed_capture(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         try:
-            if of_client:
-                self._capture.from_client(data, now)
-            else:
-                self._capture.to_client(data, now)
+            step(*arguments, **named)
         except Exception as error:  # noqa: BLE001  # likewise
             self._give_up(error)
+
+    def _begin(self, now: float) -> None:
+        """Begin what is wanted, if that is possible now: not while a response is half rewritten."""
+        if self._observer is None and self._emit_exchange is not None:
+            start = self._conversation.observer_start
+            if start is not None:
+                self._observer = Observer(self._emit_exchange, start)
+                self._end_observer = self._conversation.wrap_localise(self._observer.wrap_localise)
+        if self._capture is None and self._emit_frame is not None:
+            from kproxy.protocol.capture.sessioncapture import SessionCapture  # few captures
+
+            beginning = self._conversation.capture_start
+            if beginning is not None:
+                try:
+                    self._capture = SessionCapture(self._emit_frame, beginning, now)
+                except Exception as error:  # noqa: BLE001  # likewise
+                    self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         log.error("defect in the packet capture, please report it: a session is no longer captured", exc_info=error)

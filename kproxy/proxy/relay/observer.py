@@ -1,7 +1,8 @@
 """The observer of one session: which requests and responses pass, their clients, sizes, times and errors. Sans-IO.
 
-An observer sees the same bytes as the conversation, before it, and does not change them. It exists only while someone
-observes, so that sessions cost nothing more otherwise; it may begin in the middle of a frame. It reads headers: API,
+An observer sees what the client sends, before the conversation, and what the client receives: also what kproxy answers
+itself, and what it has changed. It exists only while someone observes, so that sessions cost nothing more otherwise; it
+may begin in the middle of a frame. It reads headers: API,
 version, correlation id, client id; of ApiVersions requests the software's name; of a consumer group's requests the
 group id; of responses the first error code, as far as it stands in their beginning. If a client asks for metadata again
 and again, the observer passes on a response now and then, because it shows the reason. It never reads records, tokens
@@ -20,7 +21,7 @@ from struct import Struct
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, rule_for
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 from kproxy.proxy.relay.errorcode import LONGEST, error_code
@@ -95,8 +96,6 @@ class ObserverStart:
     """The beginning of a request that has come already."""
     response_left: int = 0
     """Bytes of a response that is half sent, which pass first."""
-    response_head: bytes = b""
-    """The beginning of a response that has come already."""
     tokens: bool = False
     """True if SASL tokens without headers may come."""
     introduction: Introduction = NO_INTRODUCTION
@@ -136,10 +135,10 @@ class Observer:
     def __init__(self, emit: Callable[[Exchange], None], start: ObserverStart = ObserverStart()) -> None:
         self._emit = emit
         self._requests = _Frames(start.request_left, start.request_head, self._request)
-        self._responses = _Frames(start.response_left, start.response_head, self._response)
+        self._responses = _Frames(start.response_left, b"", self._response)
         self._waiting: deque[tuple[int, Exchange]] = deque()  # requests, with their correlation ids
         self._rewritten: tuple[tuple[str, str], ...] = ()
-        self._current: Exchange | None = None  # whose response may still be rewritten
+        self._current: Exchange | None = None  # whose response has begun
         self._stopped = start.tokens
         self._asked_for_metadata: deque[float] = deque(maxlen=_OFTEN)
         self._metadata_at = float("-inf")  # when the last response was passed on
@@ -153,13 +152,16 @@ class Observer:
         if not self._stopped:
             self._requests.feed(chunk, now)
 
-    def from_upstream(self, chunk: Buffer, now: float) -> None:
-        """Observe what the broker has sent."""
-        if not self._stopped:
-            self._responses.feed(chunk, now)
+    def to_client(self, chunk: Buffer, now: float) -> None:
+        """Observe what the client receives."""
+        if self._stopped or not chunk:
+            return
+        self._responses.feed(chunk, now)
+        self._emit_current()
+        self._rewritten = ()  # of a response that had begun before
 
     def wrap_localise(self, localise: Localise) -> Localise:
-        """Return the same function, which also notes the addresses for the exchange whose response is rewritten."""
+        """Return the same function, which also notes the addresses for the response that the client receives next."""
 
         def noting(endpoints: Endpoints) -> Sequence[Address]:
             local = localise(endpoints)
@@ -168,15 +170,6 @@ class Observer:
             return local
 
         return noting
-
-    def flush(self) -> None:
-        """Emit the exchange whose response has begun: it is complete."""
-        if self._current is not None:
-            exchange, self._current = self._current, None
-            if self._rewritten:
-                exchange = replace(exchange, rewritten=self._rewritten)
-                self._rewritten = ()
-            self._emit(exchange)
 
     # One frame
 
@@ -220,13 +213,12 @@ class Observer:
         if end < wanted:
             return None
         exchange = self._find(correlation_id)
-        self.flush()
+        self._emit_current()
         if exchange is not None:
             head = bytes(data[at + _RESPONSE_HEAD : min(after, end, at + _RESPONSE_HEAD + LONGEST)])
             metadata = b""
             if exchange.key == ApiKey.METADATA and self._asks_too_often(exchange.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
-            self._rewritten = ()  # of a response that took longer than its exchange
             self._current = replace(
                 exchange,
                 response_size=size,
@@ -248,9 +240,9 @@ class Observer:
         return bytes(data[at + _RESPONSE_HEAD : after])
 
     def _find(self, correlation_id: int) -> Exchange | None:
-        """Return the request that this response answers; None: it answers kproxy, or an earlier request.
+        """Return the request that this response answers; None: one from before the observer has begun.
 
-        A broker answers in order, so the requests before it have no response (acks=0, or kproxy has answered).
+        Responses come in order, so the requests before it have none (acks=0).
         """
         for position, (waiting_id, _) in enumerate(self._waiting):
             if waiting_id == correlation_id:
@@ -259,8 +251,17 @@ class Observer:
                 return self._waiting.popleft()[1]
         return None
 
+    def _emit_current(self) -> None:
+        if self._current is None:
+            return
+        exchange, self._current = self._current, None
+        if self._rewritten and rule_for(exchange.key, exchange.version):
+            exchange = replace(exchange, rewritten=self._rewritten)
+            self._rewritten = ()
+        self._emit(exchange)
+
     def _emit_unanswered(self) -> None:
-        self.flush()
+        self._emit_current()
         self._emit(self._waiting.popleft()[1])
 
 

@@ -68,14 +68,6 @@ class Responses:
         return not (self._left or self._response or self._tail)
 
     @property
-    def observer_position(self) -> tuple[int, bytes]:
-        """The number of bytes of the present response that have not come, and the beginning of the next one."""
-        if self._response is None:
-            return self._left, self._tail
-        bytes_left = self._response.left
-        return max(0, bytes_left - len(self._tail)), self._tail[bytes_left:]
-
-    @property
     def bytes_left_to_client(self) -> int | None:
         """The number of bytes of the present response that the client still receives.
 

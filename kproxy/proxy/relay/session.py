@@ -222,7 +222,7 @@ class Session:
             return
         self._send_now(self.upstream, out)
         if not self.client.pending:
-            self._send_now(self.client, self.conversation.take_answers())
+            self._send_now(self.client, self._take_answers())
         if not self.closed:
             self._update_events()
             self._check_held()
@@ -347,8 +347,14 @@ class Session:
             if self.client.pending:
                 self._update_events()
             else:
-                self._send(self.client, self.conversation.take_answers())
+                self._send(self.client, self._take_answers())
         self._check_held()
+
+    def _take_answers(self) -> bytearray:
+        answers = self.conversation.take_answers()
+        if self._observation is not None:
+            self._observation.to_client(answers, perf_counter())
+        return answers
 
     def _send(self, side: Side, data: Buffer) -> None:
         if self.closed or not data:
@@ -372,7 +378,7 @@ class Session:
         if not side.flush():
             return
         if side is self.client and self.conversation.answers:
-            self._send(side, self.conversation.take_answers())
+            self._send(side, self._take_answers())
             if side.pending:
                 return
         if side is self.client and self._busy:

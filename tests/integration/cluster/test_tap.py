@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.frames import Frames, fetch, records_in
 from tests.harness.clients.frames import produce as produce_frame
-from tests.harness.clients.rawclient import METADATA, RawClient
+from tests.harness.clients.rawclient import API_VERSIONS, METADATA, RawClient
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.topics import create_topic, leaders, local_addresses, produce, read_topic, unique, values
 
@@ -129,6 +129,27 @@ def test_errors_of_partitions(cluster: DevCluster, proxy: Kproxy) -> None:
         with tapped(proxy, "--json", "--errors", knock=refused) as tap:
             pass
     assert {(one["api"], one["error"], one["node"]) for one in tap.exchanges} == {("Produce", 6, str(other))}
+
+
+def test_answers_of_kproxy_itself(proxy: Kproxy) -> None:
+    """Error 35 for a version of ApiVersions that kproxy does not pass on, at once and behind a response."""
+    answers: list[bytes] = []
+    with RawClient(proxy.bootstrap) as client:
+
+        def ask_too_much() -> None:
+            answers.append(client.ask(API_VERSIONS, 99))
+            client.send(METADATA, 1, struct.pack(">i", 0))
+            client.send(API_VERSIONS, 99)
+            client.receive()
+            answers.append(client.receive()[1])
+
+        with tapped(proxy, "--json", "--errors", knock=ask_too_much) as tap:
+            ask_too_much()
+            wait_until(lambda: len(tap.exchanges) > 1, "both answers")
+    assert {answer[:2] for answer in answers} == {b"\0\x23"}
+    shown = {(one["api"], one["version"], one["error"], one["response_bytes"]) for one in tap.exchanges}
+    assert shown == {("ApiVersions", 99, 35, 4 + len(answers[0]))}
+    assert all(one["seconds"] is not None for one in tap.exchanges)
 
 
 def test_a_session_that_was_there_before(cluster: DevCluster, proxy: Kproxy) -> None:

@@ -75,7 +75,9 @@ class Looked(Talk):
 
     def says(self, *pieces: bytes) -> bytes:
         out = b"".join(bytes(self.observation.from_client(piece, 1.0)) for piece in pieces)
-        self.heard += self.kproxy()
+        answers = self.kproxy()
+        self.observation.to_client(answers, 1.0)
+        self.heard += answers
         return out
 
     def answers(self, *pieces: bytes) -> bytes:

@@ -66,9 +66,17 @@ def test_garbage(head: bytes, key: int, data: st.DataObject) -> None:
     assert code is None or -32768 <= code <= 32767
 
 
+def test_of_an_api_without_a_definition() -> None:
+    head = b"\0" + struct.pack(">ih", 77, 136) + b"\x07no such"
+    assert error_code(ApiKey.UNREGISTER_CONTROLLER, 0, head) == 136
+    assert error_code(ApiKey.UNREGISTER_CONTROLLER, 0, head[:6]) is None
+
+
 def test_what_kproxy_does_not_know() -> None:
     assert error_code(9999, 0, bytes(100)) is None
     assert error_code(ApiKey.HEARTBEAT, 99, bytes(100)) is None
+    assert error_code(ApiKey.API_VERSIONS, 99, b"\0\x23" + bytes(8)) == 35
+    assert error_code(ApiKey.API_VERSIONS, 99, b"\0") is None
 
 
 def test_one_for_the_whole_response_counts_although_the_rest_has_not_come() -> None:

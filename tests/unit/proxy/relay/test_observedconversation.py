@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.protocol.capture.sessioncapture import RedactedFrame
+from kproxy.protocol.rewrite.apiversions import unsupported_version
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
@@ -36,6 +37,46 @@ def test_nothing_is_changed() -> None:
     assert [(one.api, one.client_id) for one in exchanges] == [("ApiVersions", "billing"), ("Metadata", "billing")]
     assert exchanges[1].rewritten[0][0] == "kafka-1.internal:9092"
     assert len(frames) == 4
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_answers_of_kproxy_itself_are_observed(waits: bool) -> None:
+    """At once, or behind a response that comes first; with the error and the size that the client gets."""
+    newer = request(ApiKey.API_VERSIONS, 99, 3, b"\x05java\x02x\0", client_id="billing")
+    talk, exchanges, frames = Talk(), list[Exchange](), list[RedactedFrame]()
+    observation = ObservedConversation(talk.conversation)
+    observation.set_sinks(exchanges.append, frames.append)
+    received = b""
+    if waits:
+        observation.from_client(HELLO, 1.0)
+    observation.from_client(newer, 1.0)
+    own = unsupported_version(3)
+    if waits:
+        received += bytes(observation.from_upstream(SAID[0], 2.0))
+    answers = bytes(talk.conversation.take_answers())
+    observation.to_client(answers, 2.0)
+    received += answers
+    assert received == (SAID[0] if waits else b"") + own
+    assert [(one.version, one.response_size, one.error, one.seconds) for one in exchanges][waits:] == [
+        (99, len(own) - 4, 35, 1.0)
+    ]
+    assert [(one.to_client, one.size) for one in frames][2 * waits :][-1] == (True, len(own) - 4)
+
+
+def test_it_begins_when_no_response_is_half_rewritten() -> None:
+    talk, exchanges = Talk(), list[Exchange]()
+    talk.client(ASK)
+    half = talk.broker(SAID[1][:30])
+    observation = ObservedConversation(talk.conversation)
+    observation.set_sinks(exchanges.append, None)
+    observation.from_client(HELLO, 1.0)  # it is not observed yet
+    half += bytes(observation.from_upstream(SAID[1][30:], 2.0))
+    assert half == passed(Talk())[1][-len(half) :]
+    received = bytes(observation.from_upstream(SAID[0], 2.0))
+    observation.from_client(request(ApiKey.METADATA, 1, 2, b"\xff\xff\xff\xff", client_id="billing"), 3.0)
+    received += bytes(observation.from_upstream(SAID[1], 4.0))
+    assert received == SAID[0] + half
+    assert [(one.api, one.response_size) for one in exchanges] == [("Metadata", len(half) - 4)]
 
 
 @pytest.mark.parametrize("frames", [False, True])

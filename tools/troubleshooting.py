@@ -123,9 +123,10 @@ def _index() -> Iterator[str]:
 def _several() -> Iterator[str]:
     """Yield a table for each set of causes that have messages in common, those with the most messages first."""
     groups: dict[tuple[Fault, ...], list[ProgramMessage]] = {}
-    for (program, text), remedies in causes().items():
+    for key, remedies in causes().items():
         if len(remedies) > 1:
-            groups.setdefault(tuple(remedy.fault for remedy in remedies), []).append(ProgramMessage(program, text))
+            same = (message for message in remedies[0].messages if (message.program, message.text) == key)
+            groups.setdefault(tuple(remedy.fault for remedy in remedies), []).extend(same)
     for faults, messages in sorted(groups.items(), key=lambda group: -len(group[1])):
         items = [f"{number}. [{title}](#{anchor(title)})" for number, title in enumerate(map(_title, faults), 1)]
         yield "\n".join((*items, "", *_table(messages))) + "\n"
@@ -165,12 +166,17 @@ def _is_told(remedy: Remedy) -> bool:
 
 
 def _table(messages: Iterable[ProgramMessage]) -> Iterator[str]:
-    yield from ("| program | message |", "|---|---|")
-    by_program: dict[Program, list[str]] = {}
+    by_note: dict[tuple[str, Program], list[str]] = {}
     for message in messages:
-        by_program.setdefault(message.program, []).append(_code(message.text))
-    for program, texts in by_program.items():
-        yield f"| {_PROGRAMS.get(program, program.value)} | {'<br>'.join(texts)} |"
+        by_note.setdefault((message.note, message.program), []).append(_code(message.text))
+    if not any(note for note, _ in by_note):
+        yield from ("| program | message |", "|---|---|")
+        for (_, program), texts in by_note.items():
+            yield f"| {_PROGRAMS.get(program, program.value)} | {'<br>'.join(texts)} |"
+        return
+    yield from ("| program | message | what it means |", "|---|---|---|")
+    for (note, program), texts in by_note.items():
+        yield f"| {_PROGRAMS.get(program, program.value)} | {'<br>'.join(texts)} | {note.replace('|', chr(92) + '|')} |"
 
 
 def _section(section: Section) -> str:

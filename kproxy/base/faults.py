@@ -19,6 +19,9 @@ class Fault(StrEnum):
     PRIVATE_ADDRESS_ADVERTISED = "private-address-advertised"  # RFC 1918 and the like, from outside
     WRONG_LISTENER = "wrong-listener"  # the broker answers with the address of a listener that the client cannot use
     SAME_ADDRESS_TWICE = "same-address-twice"  # several brokers advertise one address
+    SHORT_NAME_ADVERTISED = "short-name-advertised"  # no dot: a machine's name, a container's, or a typo
+    HOST_GATEWAY = "host-gateway"  # host.docker.internal, where Docker does not define it
+    ADDRESS_FORM = "address-form"  # a scheme, a missing port or an empty host in an address
     # The network
     PORT_CLOSED = "port-closed"  # connection refused
     FILTERED = "filtered"  # no answer to the connection's first packet
@@ -30,6 +33,7 @@ class Fault(StrEnum):
     KPROXY_NEEDED = "kproxy-needed"  # kproxy reaches the brokers by hops or maps, which no client can use
     PROXY_LOOP = "proxy-loop"  # the address is kproxy's own listener
     TOO_MANY_FILES = "too-many-files"
+    NETWORK_REFUSED = "network-refused"  # a service that refuses the client's network or IP address
     # The server that answers
     NOT_KAFKA = "not-kafka"  # HTTP, SSH, SOCKS, the PROXY protocol, or nonsense
     WRONG_NODE = "wrong-node"  # another broker of the same cluster
@@ -43,6 +47,8 @@ class Fault(StrEnum):
     NO_CONTROLLER = "no-controller"
     NO_COORDINATOR = "no-coordinator"
     TOPIC_UNKNOWN = "topic-unknown"
+    CONTROLLER_PORT = "controller-port"  # a controller's listener, which has no answers for clients
+    PROXY_TOO_OLD = "proxy-too-old"  # another Kafka proxy that does not know a version
     # TLS
     TLS_TO_PLAINTEXT = "tls-to-plaintext"  # the client speaks TLS, the listener does not
     PLAINTEXT_TO_TLS = "plaintext-to-tls"  # the listener speaks TLS, the client does not
@@ -54,6 +60,7 @@ class Fault(StrEnum):
     CLIENT_CERTIFICATE_REFUSED = "client-certificate-refused"
     TLS_VERSION = "tls-version"  # no version or cipher suite in common
     TLS_FAILED = "tls-failed"  # any other failure of the handshake
+    TLS_INSPECTION = "tls-inspection"  # a company's proxy ends TLS connections
     # Login and rights
     LOGIN_NEEDED = "login-needed"  # the listener answers after a SASL login only
     LOGIN_NOT_OFFERED = "login-not-offered"  # the listener has no SASL
@@ -63,10 +70,13 @@ class Fault(StrEnum):
     KERBEROS = "kerberos"
     NOT_AUTHORIZED = "not-authorized"  # an ACL
     CLOCK = "clock"  # one machine's clock is wrong, where it matters
+    JAAS = "jaas"  # sasl.jaas.config or a JAAS file cannot be used
+    LIBRARY_LACKS_FEATURE = "library-lacks-feature"  # built or installed without TLS, SASL or a codec
     # Versions and limits
     BROKER_TOO_OLD = "broker-too-old"  # for the client in use
     BROKER_TOO_NEW = "broker-too-new"
     CLIENT_TOO_OLD = "client-too-old"
+    OPTION_REMOVED = "option-removed"  # an option or setting that Kafka no longer has
     FRAME_SIZE = "frame-size"  # a size that is another protocol's first bytes, or above a limit
     RECORD_TOO_LARGE = "record-too-large"
     # Faults that only a proxy observes
@@ -83,8 +93,11 @@ class Fault(StrEnum):
     CONNECTOR_MISSING = "connector-missing"  # Spark has no Kafka connector
     OVERLOADED = "overloaded"  # overload: too few brokers, disks or threads
     LISTENER_CONFIGURATION = "listener-configuration"  # a broker does not start because of its listeners
+    BROKER_STORAGE = "broker-storage"  # the data directory is not formatted, or belongs to another cluster or node
+    KRAFT_CONFIGURATION = "kraft-configuration"  # node ids, roles and voters contradict each other
     GROUP = "group"  # consumer groups: rebalances, sessions, fenced members
     TRANSACTION = "transaction"  # a producer's epoch, sequence or transaction
+    NOT_ABOUT_REACHING_KAFKA = "not-about-reaching-kafka"  # a full disk, a schema, a database: it is named, no more
     KPROXY = "kproxy"  # kproxy's own message; the remedy of its table
 
 
@@ -97,6 +110,6 @@ def fault_set(names: str) -> frozenset[Fault]:
 BY_ADDRESS = fault_set(
     """
     name-resolves-wrongly loopback-advertised wildcard-advertised container-name-advertised
-    kubernetes-name-advertised private-address-advertised
+    kubernetes-name-advertised private-address-advertised short-name-advertised host-gateway
     """
 )

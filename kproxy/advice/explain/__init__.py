@@ -5,11 +5,15 @@ The room works offline; only `linereader` reads from a stream, the rest is pure.
 explanation    `explain`: from a stream to an `Explanation`; its JSON
 linereader     lines of a text of any size, in bounded memory
 patterns       the messages of `remedies`, prepared for the search
-matches        the messages that a text contains, counted; whether lines are about Kafka
+matches        the messages that a text contains, counted
+subject        whether lines are about Kafka, or about another system
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown
 numbers        sizes that are another protocol's first bytes
 codes          Kafka's error codes
-causes         which messages are causes, and which follow from them; faults that an address shows
+hostnames      small signs in the names of hosts: containers, machines of clouds, personal computers
+refine         faults that an address and its port show, together with the message
+causes         which messages are causes, and which follow from them
 sentences      one sentence about a cause
+signs          the small signs that led to a cause, and what they leave unsure
 output         the text of an explanation for a terminal
 """

@@ -1,27 +1,26 @@
-"""The causes among the messages of a text, and the messages that only follow from them."""
+"""The causes among the messages of a text, and the messages that only follow from them (pure)."""
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kproxy.advice.explain.facts import is_ip
+from kproxy.advice.explain.facts import host_of
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.remedies.remedy import Program
+from kproxy.advice.explain.refine import refine
 from kproxy.base.faults import Fault, fault_set
 
 _UNREACHABLE_FAULTS = fault_set(
     """
     name-not-resolved name-resolves-wrongly dns-silent loopback-advertised wildcard-advertised
-    container-name-advertised kubernetes-name-advertised private-address-advertised port-closed filtered no-route
-    ipv6-only
+    container-name-advertised kubernetes-name-advertised private-address-advertised short-name-advertised host-gateway
+    address-form port-closed filtered no-route ipv6-only
     """
 )
 _TLS_FAULTS = fault_set(
     """
     tls-to-plaintext plaintext-to-tls certificate-name certificate-expired certificate-not-yet-valid
-    certificate-untrusted client-certificate-missing client-certificate-refused tls-version
+    certificate-untrusted client-certificate-missing client-certificate-refused tls-version tls-inspection
     """
 )
 _LOGIN_FAULTS = fault_set(
@@ -30,6 +29,7 @@ _LOGIN_FAULTS = fault_set(
     """
 )
 # Faults of groups, transactions and requests that follow if clients cannot use brokers.
+_NOT_READY_FAULTS = fault_set("jaas library-lacks-feature network-refused")  # the client cannot begin its login
 _SECONDARY_FAULTS = fault_set("topic-unknown overloaded group no-coordinator no-controller configuration")
 
 # The faults that follow from each fault.
@@ -45,7 +45,24 @@ _CONSEQUENCES: dict[Fault, frozenset[Fault]] = {
     Fault.SASL_MECHANISM: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.CREDENTIALS_REFUSED},
     Fault.LOGIN_NOT_OFFERED: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.CREDENTIALS_REFUSED},
     Fault.KERBEROS: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.CREDENTIALS_REFUSED, Fault.CREDENTIALS_UNREADABLE},
-    Fault.CREDENTIALS_UNREADABLE: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.TLS_FAILED},
+    Fault.CREDENTIALS_UNREADABLE: _SECONDARY_FAULTS
+    | {Fault.CLOSED, Fault.TLS_FAILED, Fault.CREDENTIALS_REFUSED, Fault.CERTIFICATE_UNTRUSTED},
+    Fault.CLOCK: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.CREDENTIALS_REFUSED, Fault.KERBEROS},
+    **dict.fromkeys(
+        _NOT_READY_FAULTS,
+        _SECONDARY_FAULTS
+        | {
+            Fault.CLOSED,
+            Fault.CREDENTIALS_REFUSED,
+            Fault.CREDENTIALS_UNREADABLE,
+            Fault.KERBEROS,
+            Fault.TLS_FAILED,
+        },
+    ),
+    Fault.BROKER_STORAGE: frozenset({Fault.CONFIGURATION, Fault.NO_CONTROLLER, Fault.WRONG_CLUSTER}),
+    Fault.KRAFT_CONFIGURATION: frozenset({Fault.CONFIGURATION, Fault.NO_CONTROLLER}),
+    Fault.OPTION_REMOVED: frozenset({Fault.CONFIGURATION}),
+    Fault.NOT_ABOUT_REACHING_KAFKA: frozenset({Fault.CONFIGURATION, Fault.OVERLOADED}),
     Fault.NOT_KAFKA: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.FRAME_SIZE, Fault.SILENT},
     Fault.TLS_FAILED: _SECONDARY_FAULTS | {Fault.CLOSED, Fault.SILENT},
     Fault.SILENT: _SECONDARY_FAULTS | {Fault.CLOSED},
@@ -76,6 +93,16 @@ class Cause:
     def first(self) -> int:
         """The first line of the text that belongs to it."""
         return min(match.first for match in self.matches)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if it is not about reaching Kafka."""
+        return self.faults == (Fault.NOT_ABOUT_REACHING_KAFKA,)
+
+    def notes(self) -> list[str]:
+        """Return what holds for its messages, and not for each message of the fault."""
+        notes = (match.pattern.note for match in self.matches if match.pattern)
+        return list(dict.fromkeys(note for note in notes if note))
 
     def clients(self) -> set[str]:
         return {match.facts.client for match in self.matches if match.facts.client}
@@ -131,7 +158,7 @@ def causes_of(matches: Iterable[MessageMatch], servers: Iterable[str]) -> list[C
         root.consequences.sort(key=lambda match: match.first)
     for root in groups:
         root.faults = tuple(sorted(root.faults, key=lambda fault: fault in _UNSPECIFIC_FAULTS))
-    return sorted(roots, key=lambda cause: (len(cause.faults) != 1, cause.first))
+    return sorted(roots, key=lambda cause: (cause.is_elsewhere, len(cause.faults) != 1, cause.first))
 
 
 def _merge_by_fault(matches: Iterable[MessageMatch]) -> Iterator[Cause]:
@@ -253,48 +280,3 @@ def merge_by_message(matches: Iterable[MessageMatch]) -> list[MessageMatch]:
         else:
             merged[key] = match
     return sorted(merged.values(), key=lambda match: match.first)
-
-
-# Faults that the address in a message shows: a name or an address that cannot work for clients
-
-_NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
-
-
-def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
-    """Return the match with a more precise fault if its address shows one.
-
-    The user chooses the bootstrap servers, so only an advertised address can be a fault of the broker.
-    """
-    facts = match.facts
-    certain = len(match.faults) == 1 or set(match.faults) <= _NOT_REACHED
-    if not certain or not facts.address or match.broker or match.program is Program.KPROXY:
-        return match
-    if facts.address in servers or facts.bootstrap is True:
-        return match
-    unclear = facts.bootstrap is None and not servers
-    if unclear and match.faults[0] is not Fault.NAME_NOT_RESOLVED:
-        return match
-    fault = _by_address(match.faults[0], host_of(facts.address)) if match.faults else None
-    return replace(match, faults=(fault,)) if fault else match
-
-
-def _by_address(fault: Fault, host: str) -> Fault | None:
-    if fault is Fault.NAME_NOT_RESOLVED:
-        if host.endswith((".svc", ".cluster.local")) or ".svc." in host:
-            return Fault.KUBERNETES_NAME_ADVERTISED
-        if "." not in host:
-            return Fault.CONTAINER_NAME_ADVERTISED
-    if fault in (Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE):
-        if host == "localhost" or host.startswith("127.") or host == "[::1]":
-            return Fault.LOOPBACK_ADVERTISED if fault is Fault.PORT_CLOSED else None
-        if host in ("0.0.0.0", "[::]"):
-            return Fault.WILDCARD_ADVERTISED
-        if fault is not Fault.PORT_CLOSED and is_ip(host) and ipaddress.ip_address(host.strip("[]")).is_private:
-            return Fault.PRIVATE_ADDRESS_ADVERTISED
-    return None
-
-
-def host_of(address: str) -> str:
-    """Return the host of an address, or the address if it has no port."""
-    host, colon, port = address.rpartition(":")
-    return host if colon and port.isdigit() else address

@@ -10,9 +10,10 @@ from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
+from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Remedy
-from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace, to_json
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, to_json
 from kproxy.base.faults import fault_set
 from kproxy.base.messages.message import Message
 
@@ -20,10 +21,12 @@ from kproxy.base.messages.message import Message
 _SOLVED_BY_KPROXY = fault_set(
     """
     name-not-resolved name-resolves-wrongly loopback-advertised wildcard-advertised container-name-advertised
-    kubernetes-name-advertised private-address-advertised filtered no-route port-closed wrong-listener
+    kubernetes-name-advertised private-address-advertised short-name-advertised filtered no-route port-closed
+    wrong-listener
     """
 )
 _PLACEHOLDER = "HOST:PORT"
+CONDITION = "The text has no sign of Kafka: this holds if it came from a Kafka client."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,13 @@ class Explanation:
     lines: int
     bytes_read: int
     complete: bool
+    conditional: bool = False
+    """True if the text has no sign of Kafka, so that the causes hold only if a Kafka client has printed it."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if nothing in the text is about reaching Kafka."""
+        return bool(self.causes) and all(cause.is_elsewhere for cause in self.causes)
 
     @property
     def doctor_command(self) -> str:
@@ -53,14 +63,17 @@ class Explanation:
     def diagnostic(self, cause: Cause) -> Diagnostic:
         """Return a cause in the form that the other checks have. The place is a line of the text."""
         run = self.run_command(cause)
+        why = [CONDITION] if self.conditional else []
+        if not cause.is_elsewhere:
+            why += [sentence(cause), *cause.notes(), *signs_of(cause)]
         return Diagnostic(
-            ERROR,
+            NOTE if cause.is_elsewhere else ERROR,
             next(iter(cause.addresses()), ""),
             title(cause),
             cause.faults[0] if len(cause.faults) == 1 else "",
             DiagnosticPlace("-", cause.first) if self.lines > 1 else None,
             (run,) if run else (),
-            sentence(cause),
+            " ".join(filter(None, why)),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -103,8 +116,10 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
     reading = LineReader(stream, max_bytes)
     result = search(reading.line_blocks())
     server, line = _assumed_server(result)
-    causes = causes_of(result.matches.values(), result.bootstrap_servers)
-    return Explanation(tuple(causes), server, line, result.lines, reading.bytes_read, reading.complete)
+    conditional = not result.matches and bool(result.conditional)
+    matches = result.conditional if conditional else result.matches
+    causes = tuple(causes_of(matches.values(), result.bootstrap_servers))
+    return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional)
 
 
 def own_messages(cause: Cause) -> list[Message]:

@@ -12,12 +12,23 @@ _ADDRESS = re.compile(
     re.ASCII,
 )
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it
+_LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _UNPORTED = re.compile(
-    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |dial tcp: lookup |certificate is not valid for '|DNS name matching |IP address (?=[0-9:]))"
+    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
+    r"IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
     r"([A-Za-z0-9_][\w.-]{0,252})",
     re.ASCII,
 )
+# Go names the resolver that it asked, and both ends of a connection.
+_RESOLVER = re.compile(r" on \[?[0-9A-Fa-f.:]{2,45}\]?:53\b")
+_LOCAL_END = re.compile(r"(?<=tcp )[\[\]0-9A-Fa-f.:]{3,50}->")
+# A scheme that the client takes for a part of the name. librdkafka and ruby-kafka put one before an address themselves.
+_SCHEME = re.compile(
+    r"(?:\blookup |resolve '|ENOTFOUND |EAI_AGAIN |lookup failed for |UnknownHostException: |dial tcp: address |\[)"
+    r"([A-Za-z][\w+-]{1,20})://"
+)
+_PROTOCOL = re.compile(r"\b(sasl_ssl|ssl|sasl_plaintext)://")
 _SOURCE = re.compile(r"\.(?:java|scala|kt|py|go|js|ts|c|cc|cpp|rs|rb|cs)$")
 _NODE = re.compile(
     r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
@@ -36,7 +47,9 @@ _SERVERS = re.compile(
     r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
 )
-_BOOTSTRAP = re.compile(r"/bootstrap|bootstrap-|ootstrap broker|seed_|seed broker|node -|id: -|to bootstrap|seedbroker")
+_BOOTSTRAP = re.compile(
+    r"/bootstrap|bootstrap-|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +63,19 @@ class LineFacts:
     client: str = ""
     bootstrap: bool | None = None
     """True if the address is a bootstrap server; None if the line does not show it."""
+    scheme: str = ""
+    """A scheme such as `PLAINTEXT` that stands in a name that the client has looked up."""
+    protocol: str = ""
+    """The client's `security.protocol` in small letters, where the client puts it before the address."""
 
 
 def facts_of(line: str) -> LineFacts:
     """Return the facts of a line."""
+    line = without_own_addresses(line)
     line_addresses = addresses(line)
     address = line_addresses[0] if line_addresses else ""
+    if host_of(address) == "localhost":  # the address to which it leads shows more
+        address = next((other for other in line_addresses if other.startswith("[::1]")), address)
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line)), None)
@@ -63,6 +83,8 @@ def facts_of(line: str) -> LineFacts:
     mechanism = _MECHANISM.search(line)
     client = _CLIENT.search(line)
     bootstrap = True if _BOOTSTRAP.search(line) else False if node is not None and node >= 0 else None
+    scheme = _SCHEME.search(line)
+    protocol = _PROTOCOL.search(line)
     return LineFacts(
         address=address,
         node=node if node is None or node >= 0 else None,
@@ -70,12 +92,20 @@ def facts_of(line: str) -> LineFacts:
         mechanism=mechanism[1] if mechanism else "",
         client=client[0] if client else "",
         bootstrap=bootstrap,
+        scheme=scheme[1] if scheme else "",
+        protocol=protocol[1] if protocol else "",
     )
+
+
+def without_own_addresses(line: str) -> str:
+    """Return a line without the addresses of the client's resolver and of its own end of a connection."""
+    return _LOCAL_END.sub("", _RESOLVER.sub("", line)) if " on " in line or "->" in line else line
 
 
 def addresses(text: str) -> list[str]:
     """Return the hosts with ports in their order, without times and without lines of source files."""
     bare = [match[1] for match in _BARE_IPV6.finditer(text)]
+    bare += [f"[::1]:{match[1]}" for match in _LOOPBACK6.finditer(text)]
     bare += [
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
         for match in _PAIR.finditer(text)
@@ -95,11 +125,22 @@ def bootstrap_servers(line: str) -> list[str]:
     return servers
 
 
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address; 0 if it has no port."""
+    host, colon, port = address.rpartition(":")
+    return (host, int(port)) if colon and port.isdigit() else (address, 0)
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, or the address if it has no port."""
+    return split_address(address)[0]
+
+
 def _is_host(host: str) -> bool:
     if host.startswith("["):
         return True
     if re.fullmatch(r"[\d.]+", host):
-        return is_ip(host)
+        return _is_ip(host)
     return any(char.isalpha() for char in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
 
 
@@ -109,8 +150,7 @@ def _topic(match: re.Match[str]) -> str:
     return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
 
 
-def is_ip(host: str) -> bool:
-    """Check whether a host is an IPv4 or IPv6 address."""
+def _is_ip(host: str) -> bool:
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

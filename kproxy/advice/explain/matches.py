@@ -1,4 +1,4 @@
-"""The messages of the tables that a text contains, with their lines, counted."""
+"""The messages of the tables that a text contains, with their lines, counted (pure)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
+from kproxy.advice.explain.subject import looks_like_kafka, names_kafka, names_other_program, names_other_system
 from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import Fault
 
@@ -20,6 +21,8 @@ _RECORD_LINES = 150
 _RECORD_BYTES = 64 * 1024
 _MOST_FINDINGS = 500
 _MOST_SERVERS = 20
+# The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
+_HEAD_BYTES = 16 * 1024
 
 _WORD_BYTES = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte in b"_\n") else 32 for byte in range(256))
 _NUMBERED = frozenset((b"size", b"length", b"key", b"apiKey", b"apikey"))
@@ -46,7 +49,7 @@ _BROKER_LOGGER = re.compile(
 # Parts of error names that only Kafka uses, without underscores.
 _KAFKA_ERROR_WORD = re.compile(
     r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
-    r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep"
+    r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
@@ -66,6 +69,8 @@ class MessageMatch:
     last: int
     count: int = 1
     broker: bool = False  # a broker wrote the message, about its clients or about other brokers
+    conditional: bool = False
+    """True if nothing beside the message shows that a Kafka client has printed it."""
 
     @property
     def program(self) -> Program | None:
@@ -83,15 +88,18 @@ class SearchResult:
     """The matches of a text, and the bootstrap servers that it names, with the first line of each."""
 
     matches: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
+    conditional: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
+    """Messages that any program prints, beside no sign of Kafka. They count if there are no others."""
     bootstrap_servers: dict[str, int] = field(default_factory=dict)
     lines: int = 0
 
     def add(self, match: MessageMatch) -> None:
         """Add or count a match; beyond the limit, matches of the same faults count as one."""
+        matches = self.conditional if match.conditional else self.matches
         key: tuple[object, ...] = (match.faults, match.text, match.facts)
-        if key not in self.matches and len(self.matches) >= _MOST_FINDINGS:
+        if key not in matches and len(matches) >= _MOST_FINDINGS:
             key = (match.faults,)
-        known_match = self.matches.setdefault(key, match)
+        known_match = matches.setdefault(key, match)
         if known_match is not match:
             known_match.last, known_match.count = match.last, known_match.count + 1
 
@@ -103,9 +111,12 @@ def search(blocks: Iterable[list[bytes]]) -> SearchResult:
     interesting = frozenset(literals)
     record: list[tuple[int, bytes, bool]] = []
     size = 0
+    head = b""
     for block in blocks:
         if not block:
             continue
+        if len(head) < _HEAD_BYTES:
+            head = b"\n".join((head, *block))[:_HEAD_BYTES]
         words = b"\n".join(block).translate(_WORD_BYTES).split(b"\n")
         for line, of_line in zip(block, words, strict=True):
             result.lines += 1
@@ -121,6 +132,8 @@ def search(blocks: Iterable[list[bytes]]) -> SearchResult:
                 _search_record(record, result)
                 record, size = [(result.lines, line, hit)], len(line)
     _search_record(record, result)
+    if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
+        result.conditional.clear()
     return result
 
 
@@ -161,6 +174,7 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
     if sure and foreign and not names_kafka(record_text.partition("\n")[2]):
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
     foreign = foreign and not sure
+    without_kafka = not kafka_like and not foreign and not names_other_system(record_text.lower())
     for number, raw, hit in record:
         if not hit:
             continue
@@ -170,9 +184,28 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
                 result.bootstrap_servers.setdefault(server, number)
         following = record_text if b"OutOfMemoryError" in raw else ""
         is_kafka = kafka_like or (foreign and names_kafka(line))
-        for match in _match_line(line, raw, number, is_kafka, foreign and not is_kafka, broker, following):
+        matches = list(_match_line(line, raw, number, is_kafka, foreign and not is_kafka, broker, following))
+        if not matches and without_kafka and (match := _conditional_match(line, raw, number)):
+            matches = [match]
+        for match in matches:
             match.broker = broker
             result.add(match)
+
+
+def _conditional_match(line: str, raw: bytes, number: int) -> MessageMatch | None:
+    """Return the match of a message that any program prints."""
+    patterns = (pattern for pattern in _candidates(raw) if pattern.is_conditional and pattern.find(line))
+    pattern = max(patterns, key=lambda pattern: pattern.weight, default=None)
+    if pattern is None:
+        return None
+    return MessageMatch(pattern.faults, pattern, None, None, facts_of(line), number, number, conditional=True)
+
+
+def _candidates(raw: bytes) -> Iterator[MessagePattern]:
+    """Yield the patterns of which a line has the rarest word."""
+    by_word = patterns_by_word()
+    for word in set(raw.translate(_WORD_BYTES).split()) & by_word.keys():
+        yield from by_word[word]
 
 
 def _match_line(
@@ -181,9 +214,8 @@ def _match_line(
     words = set(raw.translate(_WORD_BYTES).split())
     patterns = [
         pattern
-        for word in words & patterns_by_word().keys()
-        for pattern in patterns_by_word()[word]
-        if (kafka_like or (pattern.is_specific and not foreign)) and pattern.find(line, following)
+        for pattern in _candidates(raw)
+        if (kafka_like or pattern.is_alone or (pattern.is_specific and not foreign)) and pattern.find(line, following)
     ]
     best = max(
         patterns,
@@ -200,7 +232,7 @@ def _match_line(
         if decoded:
             yield MessageMatch((decoded.fault,), None, None, decoded, facts_of(line), number, number)
         return
-    faults = best.faults if best else (code.fault,) if code and code.fault else ()
+    faults = _narrowed(best, patterns) if best else (code.fault,) if code and code.fault else ()
     decoded = None
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
@@ -208,42 +240,23 @@ def _match_line(
     yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
 
 
-# Whether lines are about Kafka. Words such as "connection refused" alone prove nothing.
-
-# Only Kafka's programs and libraries use these words.
-_KAFKA_WORDS = (
-    "org.apache.kafka", "rdkafka", "aiokafka", "kafka.errors", "kafka.net", "kafka.conn", "kafka.client", "kafka.coordinator",
-    "kafka.consumer", "kafka.producer", "kafka.admin", "kafka.cluster", "kafka.sasl", "kafka.server.", "kafka.network.", "kafka.log.",
-    "kafka.utils.", "kafka.tools", "KafkaError", "KafkaException", "KafkaConnection", "KafkaTimeoutError", "KafkaProducer",
-    "KafkaConsumer", "KafkaAdminClient", "KafkaJS", "kafkajs", "confluent_kafka", "cimpl.Kafka", "bootstrap.servers",
-    "bootstrap_servers", "/bootstrap:", "/bootstrap]", "bootstrap-0", "clientId=", "kafka-producer-network-thread", "kafka-admin-client",
-    "kcat", "[sarama]", "sarama", "franz-go", "kgo", "BrokerConnection", "NetworkClient", "kafka010", "KafkaSource", "kafka:", "kproxy",
-    "broker: seed_", "SslAuthenticationException", "SaslAuthenticationException", "listener.security.protocol.map",
-)  # fmt: skip
-
-# Other programs, which may run beside Kafka or on a machine named after it.
-_OTHER_PROGRAMS = (
-    "postgres", "psql", "psycopg", "pgbouncer", "mysql", "mariadb", "jdbc", "redis", "jedis", "lettuce", "mongo", "elastic",
-    "opensearch", "rabbitmq", "amqp", "pika.", "celery", "kombu", "cassandra", "datastax", "http://", "https://", "urllib", "requests.",
-    "okhttp", "httpclient", "HttpHostConnect", "nginx", "upstream", "ssh:", "sshd", "git@", "fatal:", "docker:", "kubectl", "kubelet",
-    "grpc", "rpc error", "zookeeper", "curator", "memcache", "ldap", "smtp", "mqtt", "activemq", "pulsar", "nats:", "etcd", "consul",
-    "influx", "hadoop", "hdfs", "hive", "npm ", "pip ", "curl:", "wget", "dial unix", "systemd", "sqlalchemy", "oracle", "sqlserver",
-)  # fmt: skip
-
-_CLIENT_PORTS = (":9092", ":9093", ":9094", ":9095", ":9096", ":9098", ":19092", ":29092", ":9192")
+# A message with all of these shows only that something has failed.
+_VAGUE = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
+# Less specific than the words of a TLS library or of an operating system beside it.
+_GENERAL = frozenset({Fault.TLS_FAILED, Fault.CLOSED})
 
 
-def names_kafka(text: str) -> bool:
-    """Check whether a record has words that only Kafka's programs use."""
-    return any(word in text for word in _KAFKA_WORDS)
-
-
-def looks_like_kafka(text: str) -> bool:
-    """Check whether a record without such words names Kafka or its ports, and no other program."""
-    lower = text.lower()
-    return ("kafka" in lower or any(port in lower for port in _CLIENT_PORTS)) and not names_other_program(lower)
-
-
-def names_other_program(lower: str) -> bool:
-    """Check whether a record names a program that is not Kafka."""
-    return any(word.lower() in lower for word in _OTHER_PROGRAMS)
+def _narrowed(best: MessagePattern, patterns: Iterable[MessagePattern]) -> tuple[Fault, ...]:
+    """Return the faults of a client's message that also fit the words which it passes on from below."""
+    below = sorted(
+        (pattern for pattern in patterns if pattern.program is Program.ANY and pattern.text not in best.text),
+        key=lambda pattern: (len(pattern.faults), -pattern.weight),
+    )
+    is_vague = _VAGUE.issubset(best.faults)
+    for pattern in below:
+        common = tuple(fault for fault in best.faults if fault in pattern.faults)
+        if common and (is_vague or len(pattern.faults) <= 2):
+            return common
+        if not common and (is_vague or _GENERAL.issuperset(best.faults)):
+            return pattern.faults
+    return best.faults

@@ -10,6 +10,7 @@ from kproxy.advice.explain.causes import Cause, merge_by_message
 from kproxy.advice.explain.explanation import Explanation, decoded_numbers, own_messages
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.sentences import fill_in, sentence
+from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.diagnostic import headline
 from kproxy.base.format import wrap
@@ -25,14 +26,15 @@ def render(explanation: Explanation, width: int = 80) -> str:
     if not explanation.causes:
         return "\n".join(_unknown_lines(explanation, width)) + "\n"
     log = explanation.lines > 1
-    parts: list[str] = []
+    parts: list[str] = ["If this came from a Kafka client:", ""] if explanation.conditional else []
     causes = explanation.causes[:_MAX_CAUSES]
     for number, cause in enumerate(causes, 1):
         parts += _cause_lines(explanation, cause, f"{number}. " if len(causes) > 1 else "", log, width)
         parts.append("")
     if len(explanation.causes) > len(causes):
         parts += [f"{len(explanation.causes) - len(causes)} more causes: fix these first.", ""]
-    parts += _command_lines(explanation, width)
+    if not explanation.is_elsewhere:
+        parts += _command_lines(explanation, width)
     parts += _limit_lines(explanation)
     return "\n".join(escaped(line) for line in parts) + "\n"
 
@@ -40,12 +42,30 @@ def render(explanation: Explanation, width: int = 80) -> str:
 def _cause_lines(explanation: Explanation, cause: Cause, number: str, log: bool, width: int) -> Iterator[str]:
     # The sentence below has the subject.
     yield from wrap(number + headline(replace(explanation.diagnostic(cause), subject="")), width)
-    messages = own_messages(cause)
+    if cause.is_elsewhere:
+        return
     if text := sentence(cause):
         yield from wrap(text, width, "  ")
     for value, meaning in decoded_numbers(cause).items():
         yield from wrap(f"{value} is not a size but {meaning}.", width, "  ")
     yield ""
+    for label, texts in (("Here", cause.notes()), ("Sign", signs_of(cause))):
+        for text in texts:
+            yield from _labelled_lines(label, text, width)
+            label = ""
+    yield from _remedy_lines(explanation, cause, width)
+    for code in dict.fromkeys(match.code for match in cause.matches):
+        if code:
+            again = "Clients try again." if code.retriable else "To try again does not help."
+            yield from _labelled_lines("Code", f"{code.number} {code.name}. {code.text} {again}", width)
+    yield from _message_lines("Message", cause.matches, log, width)
+    yield from _message_lines("Follows", cause.consequences, log, width)
+    if run := explanation.run_command(cause):
+        yield from _labelled_lines("Now", run, width)
+
+
+def _remedy_lines(explanation: Explanation, cause: Cause, width: int) -> Iterator[str]:
+    messages = own_messages(cause)
     if len(cause.faults) > 1:
         for position, fault in enumerate(cause.faults, 1):
             yield from wrap(f"{position}) {remedy_of(fault).title}", width, "     ", "  ")
@@ -58,14 +78,6 @@ def _cause_lines(explanation: Explanation, cause: Cause, number: str, log: bool,
         yield from _labelled_lines("Why", remedy.cause, width)
         yield from _labelled_lines("Check", fill_in(remedy.check, cause, explanation.server), width)
         yield from _labelled_lines("Do", fill_in(remedy.fix, cause, explanation.server), width)
-    for code in dict.fromkeys(match.code for match in cause.matches):
-        if code:
-            again = "Clients try again." if code.retriable else "To try again does not help."
-            yield from _labelled_lines("Code", f"{code.number} {code.name}. {code.text} {again}", width)
-    yield from _message_lines("Message", cause.matches, log, width)
-    yield from _message_lines("Follows", cause.consequences, log, width)
-    if run := explanation.run_command(cause):
-        yield from _labelled_lines("Now", run, width)
 
 
 def _message_lines(label: str, matches: Iterable[MessageMatch], log: bool, width: int) -> Iterator[str]:

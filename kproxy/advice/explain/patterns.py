@@ -12,7 +12,7 @@ from functools import cache
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies.own import all_messages
-from kproxy.advice.remedies.remedy import Program
+from kproxy.advice.remedies.remedy import Program, ProgramMessage
 from kproxy.base.faults import BY_ADDRESS, Fault
 from kproxy.base.messages.message import Message
 
@@ -56,6 +56,12 @@ class MessagePattern:
     faults: tuple[Fault, ...]
     is_specific: bool
     """True if only Kafka or kproxy uses these words."""
+    is_alone: bool = False
+    """True if another system's name beside it changes nothing."""
+    is_conditional: bool = False
+    """True if it is explained without a sign of Kafka, under the condition that a client has printed it."""
+    note: str = ""
+    """What holds for this message only."""
     own_message: Message | None = None
     """Set for kproxy's own messages."""
 
@@ -121,20 +127,27 @@ def _whole_words(pattern: MessagePattern) -> list[str]:
 
 
 def _all_patterns() -> list[MessagePattern]:
-    faults: dict[tuple[Program, str, bool], list[Fault]] = {}
+    faults: dict[tuple[Program, str], list[Fault]] = {}
+    messages: dict[tuple[Program, str], ProgramMessage] = {}
     for remedy in remedies.all_remedies():
         if remedy.fault not in BY_ADDRESS:
             for message in remedy.messages:
-                faults.setdefault((message.program, message.text, message.shared), []).append(remedy.fault)
+                key = message.program, message.text
+                faults.setdefault(key, []).append(remedy.fault)
+                if key not in messages or message.note:
+                    messages[key] = message
     patterns = [
         MessagePattern(
             program,
             text,
             _literal_parts(text),
-            tuple(fault_list),
-            not shared and any(word in text for word in _KAFKA_WORDS),
+            tuple(faults[program, text]),
+            message.alone or (not message.shared and any(word in text for word in _KAFKA_WORDS)),
+            message.alone,
+            message.conditional,
+            message.note,
         )
-        for (program, text, shared), fault_list in faults.items()
+        for (program, text), message in messages.items()
     ]
     for own in all_messages():
         patterns += _own_patterns(own)
@@ -153,7 +166,7 @@ def _own_patterns(own: Message) -> list[MessagePattern]:
         parts = _literal_parts(text)
         if len(max(parts, key=len)) >= 10:
             alone = "kproxy" in text or sum(map(len, parts)) >= 40
-            patterns.append(MessagePattern(Program.KPROXY, text, parts, (own.fault,), alone, own))
+            patterns.append(MessagePattern(Program.KPROXY, text, parts, (own.fault,), alone, own_message=own))
     return patterns
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.advice.explain.causes import Cause, host_of
+from kproxy.advice.explain.causes import Cause
+from kproxy.advice.explain.facts import host_of
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
@@ -16,7 +17,9 @@ _SENTENCES: dict[Fault, str] = {
     Fault.DNS_SILENT: "{subject}: the resolver of your machine gave no answer for it.",
     Fault.LOOPBACK_ADVERTISED: "{subject}. For your machine, it is your machine itself, and nothing listens there.",
     Fault.WILDCARD_ADVERTISED: '{subject}. It means "every interface" and is no address to connect to.',
-    Fault.CONTAINER_NAME_ADVERTISED: "{subject}. It looks like a container's name, and your machine cannot resolve it.",
+    Fault.CONTAINER_NAME_ADVERTISED: "{subject}: it may be a container's name, and your machine cannot resolve it.",
+    Fault.SHORT_NAME_ADVERTISED: "{subject}: your machine cannot resolve it.",
+    Fault.HOST_GATEWAY: "{subject}: it is not defined where the client runs.",
     Fault.KUBERNETES_NAME_ADVERTISED: "{subject}. Only pods of its Kubernetes cluster can resolve it.",
     Fault.PRIVATE_ADDRESS_ADVERTISED: "{subject}. It is of a private network, and does not answer your machine.",
     Fault.PORT_CLOSED: "{subject}: the machine refuses the connection, because nothing listens on that port.",
@@ -97,4 +100,6 @@ def title(cause: Cause) -> str:
         return f"Kafka's error {cause.matches[0].text}"
     if len(cause.faults) > 1:
         return "Messages that fit several causes"
+    if cause.is_elsewhere and (notes := cause.notes()):
+        return f"It is not about reaching Kafka. {' '.join(notes)}".rstrip(".")
     return remedy_of(cause.faults[0]).title

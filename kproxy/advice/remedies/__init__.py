@@ -7,35 +7,81 @@ network        the network between client and address
 peers          the server that answers, and the cluster's state
 encryption     TLS and certificates
 login          logins and rights
+loginsetup     what a client needs before a login: JAAS, key stores, tickets, tokens, its own build
 versions       versions and limits
 miscellaneous  settings, load, groups, transactions
+addressforms   addresses whose own form is the fault
+between        what answers in the broker's place, and options that are gone
+start          a broker's start: its data directory, KRaft
+elsewhere      what is not about reaching Kafka
 traffic        faults that only a proxy can observe
+runtimes       the words of operating systems, languages and TLS libraries
+programs       messages of more clients, and of programs that contain one
+services       what the addresses of cloud services demand
+ports          default ports of programs around Kafka
 own            the sections of kproxy's own messages (`kproxy.base.messages`)
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
-from kproxy.advice.remedies.remedy import Remedy
+from kproxy.advice.remedies.remedy import ProgramMessage, Remedy
 from kproxy.base.faults import Fault
 
 
 @cache
 def remedies_by_family() -> dict[str, tuple[Remedy, ...]]:
     """Return the remedies by family, in the order in which users meet them."""
-    from kproxy.advice.remedies import advertised, encryption, login, miscellaneous, network, peers, traffic, versions
+    from kproxy.advice.remedies import (
+        addressforms,
+        advertised,
+        between,
+        elsewhere,
+        encryption,
+        login,
+        loginsetup,
+        miscellaneous,
+        network,
+        peers,
+        start,
+        traffic,
+        versions,
+    )
 
-    return {
-        "The advertised address": advertised.TABLE,
-        "The network": network.TABLE,
-        "Who answers": peers.TABLE,
-        "TLS": encryption.TABLE,
-        "Logins and rights": login.TABLE,
-        "Versions and limits": versions.TABLE,
+    families = {
+        "The advertised address": advertised.TABLE + addressforms.TABLE,
+        "The network": network.TABLE + between.NETWORK,
+        "Who answers": peers.TABLE + between.PEERS,
+        "TLS": encryption.TABLE + between.TLS,
+        "Logins and rights": login.TABLE + loginsetup.TABLE,
+        "Versions and limits": versions.TABLE + between.VERSIONS,
+        "A broker's start": start.TABLE,
         "Settings, load and groups": miscellaneous.TABLE,
+        "Other subjects": elsewhere.TABLE,
         "What a proxy sees": traffic.TABLE,
     }
+    return {family: tuple(map(_with_more_messages, table)) for family, table in families.items()}
+
+
+def _with_more_messages(remedy: Remedy) -> Remedy:
+    """Return the remedy with the messages of the tables that are sorted by program."""
+    messages = {(message.program, message.text): message for message in remedy.messages}
+    for message in _more_messages().get(remedy.fault, ()):
+        messages[message.program, message.text] = message
+    return replace(remedy, messages=tuple(messages.values()))
+
+
+@cache
+def _more_messages() -> dict[Fault, tuple[ProgramMessage, ...]]:
+    from kproxy.advice.remedies import loginsetup, programs, runtimes, start
+
+    more: dict[Fault, tuple[ProgramMessage, ...]] = {}
+    for table in (start.MESSAGES, loginsetup.MESSAGES, runtimes.MESSAGES, programs.MESSAGES):
+        for fault, messages in table.items():
+            more[fault] = more.get(fault, ()) + messages
+    return more
 
 
 @cache

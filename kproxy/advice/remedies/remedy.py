@@ -20,6 +20,16 @@ class Program(Enum):
     KAFKAJS = "kafkajs"
     FRANZ_GO = "franz-go"
     SARAMA = "Sarama"
+    KAFKA_GO = "kafka-go"
+    KAFKA_NODE = "kafka-node"
+    RUBY_KAFKA = "ruby-kafka"
+    RSKAFKA = "rskafka"
+    CONNECT = "Connect"  # Connect, Debezium, MirrorMaker
+    SCHEMA_REGISTRY = "Schema Registry"
+    BEATS = "Beats"
+    TOOLS = "Kafka's tools"
+    PROXY = "other proxies"
+    ANY = "any program"  # the words of the operating system, a language or a TLS library
     BROKER = "the broker's log"
     KPROXY = "kproxy"
 
@@ -35,6 +45,12 @@ class ProgramMessage:
     text: str
     shared: bool = False
     """True if programs that have nothing to do with Kafka print it too. Alone it proves nothing."""
+    alone: bool = False
+    """True if only Kafka and its clients use these words, so that they need no other sign of Kafka."""
+    conditional: bool = False
+    """True if they are explained without any sign of Kafka, under the condition that a client has printed them."""
+    note: str = ""
+    """Whole sentences that hold for this message only: what it means, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +74,67 @@ class Remedy:
 
 
 _LABELS = {"Check": "check", "Fix": "fix", "Clients": "behaviour"}
-_MESSAGE = re.compile(r"([a-z-]+)(\??)> (.+)")
+_MESSAGE = re.compile(r"([a-z-]+)([?*!]?)> (.+)")
+_NOTE = "Note: "
 
 
 def parse_remedies(text: str) -> tuple[Remedy, ...]:
     """Return the remedies of a table.
 
     Each begins with `== fault: title`. The cause follows, and the paragraphs `Check:`, `Fix:` and `Clients:` (the
-    behaviour). A line `program> message` is a message; `program?>` if programs that have nothing to do with Kafka print
-    it too.
+    behaviour). A line `program> message` is a message; `program?> message` if programs that have nothing to do with
+    Kafka print it too; `program*> message` if such a message is also explained alone, under the condition that a client has
+    printed it; `program!> message` if its words alone show Kafka. A paragraph `Note:` holds for the messages after it, up to the next one.
     """
     return tuple(_parse_remedy(remedy) for remedy in text.split("\n== ")[1:])
+
+
+def parse_messages(text: str) -> dict[Fault, tuple[ProgramMessage, ...]]:
+    """Return more messages of faults that have their remedies elsewhere.
+
+    A line `== fault fault …` begins the messages that fit each of these faults.
+    """
+    by_fault: dict[Fault, tuple[ProgramMessage, ...]] = {}
+    for section in text.split("\n== ")[1:]:
+        head, *lines = section.strip().split("\n")
+        rest, messages = _parse_messages(lines)
+        if rest:
+            raise ValueError(f"no message: {rest[0]}")
+        for fault in map(Fault, head.split()):
+            by_fault[fault] = by_fault.get(fault, ()) + messages
+    return by_fault
 
 
 def _parse_remedy(text: str) -> Remedy:
     head, *lines = text.strip().split("\n")
     fault, _, title = head.partition(": ")
-    messages: list[ProgramMessage] = []
+    lines, messages = _parse_messages(lines)
     paragraphs = {"cause": ""}
     name = "cause"
     for line in lines:
-        if match := _MESSAGE.fullmatch(line):
-            messages.append(ProgramMessage(Program[match[1].upper().replace("-", "_")], match[3], bool(match[2])))
-            continue
         label, _, rest = line.partition(": ")
         if label in _LABELS:
             name, line = _LABELS[label], rest
         paragraphs[name] = f"{paragraphs.get(name, '')} {line}".strip()
-    return Remedy(Fault(fault), title, messages=tuple(messages), **paragraphs)
+    return Remedy(Fault(fault), title, messages=messages, **paragraphs)
+
+
+def _parse_messages(lines: list[str]) -> tuple[list[str], tuple[ProgramMessage, ...]]:
+    """Return the lines that are no messages, and the messages with their notes."""
+    rest: list[str] = []
+    messages: list[ProgramMessage] = []
+    note, in_note = "", False
+    for line in lines:
+        if match := _MESSAGE.fullmatch(line):
+            program = Program[match[1].upper().replace("-", "_")]
+            messages.append(
+                ProgramMessage(program, match[3], match[2] in ("?", "*"), match[2] == "!", match[2] == "*", note)
+            )
+            in_note = False
+        elif line.startswith(_NOTE):
+            note, in_note = line.removeprefix(_NOTE), True
+        elif in_note:
+            note = f"{note} {line}"
+        elif line:
+            rest.append(line)
+    return rest, tuple(messages)

@@ -63,7 +63,7 @@ TEXTS = {
         [Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED],
     ),
     "the frames of a trace make its words Kafka's": (TRACE, [Fault.PORT_CLOSED]),
-    "a trace without such frames": (TRACE[:3], []),
+    "a trace without such frames may be Kafka's": (TRACE[:3], [Fault.PORT_CLOSED]),
     "another program's exception after a line of Kafka's": (
         [
             "INFO [Consumer clientId=c, groupId=g] Subscribed to topic(s): orders (org.apache.kafka.clients.consumer)",

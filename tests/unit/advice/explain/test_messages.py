@@ -7,12 +7,13 @@ import io
 import pytest
 
 from kproxy.advice import remedies
-from kproxy.advice.explain.explanation import Explanation, explain
+from kproxy.advice.explain.explanation import CONDITION, Explanation, explain
+from kproxy.advice.explain.output import render
 from kproxy.advice.remedies.own import all_messages
 from kproxy.advice.remedies.remedy import Program, ProgramMessage
 from kproxy.base.faults import BY_ADDRESS, Fault
 from kproxy.base.messages.message import Message
-from tests.unit.advice.explain.unrelated import UNRELATED
+from tests.unit.advice.explain.unrelated import BARE, UNRELATED
 
 # What stands around a message, where its words alone could be another program's.
 AROUND = {
@@ -24,6 +25,16 @@ AROUND = {
     Program.KAFKAJS: '{{"level":"ERROR","logger":"kafkajs","message":"{}"}}',
     Program.FRANZ_GO: "[WARN] {}; broker: seed_0, franz-go",
     Program.SARAMA: "[sarama] 2026/01/02 03:04:05 {}",
+    Program.KAFKA_GO: "level=error msg=kafka-go err={}",
+    Program.KAFKA_NODE: "kafka-node: {}",
+    Program.RUBY_KAFKA: "E, [2026-01-02T03:04:05.678901 #1] ERROR -- : Kafka::Error {}",
+    Program.RSKAFKA: "WARN rskafka::connection: {}",
+    Program.CONNECT: "[2026-01-02 03:04:05,678] ERROR {} (org.apache.kafka.connect.runtime.Worker)",
+    Program.SCHEMA_REGISTRY: "[2026-01-02 03:04:05,678] ERROR {} (io.confluent.kafka.schemaregistry.storage.KafkaStore)",
+    Program.BEATS: '{{"log.logger":"kafka","message":"{}"}}',
+    Program.TOOLS: "Exception in thread main {} at org.apache.kafka.server.util.CommandLineUtils",
+    Program.PROXY: "level=info msg={}",
+    Program.ANY: "ERROR kafka: {}",
     Program.BROKER: "[2026-01-02 03:04:05,678] WARN {} (kafka.network.SocketServer)",
     Program.KPROXY: "2026-01-02 03:04:05 WARNING kproxy: {}",
 }
@@ -76,6 +87,26 @@ def test_an_unrelated_error_is_not_known(text: str) -> None:
     assert explained(text).causes == ()
 
 
+@pytest.mark.parametrize("text", BARE)
+def test_a_text_without_a_sign_of_any_system_is_explained_under_a_condition(text: str) -> None:
+    explanation = explained(text)
+
+    assert explanation.conditional
+    assert render(explanation).startswith("If this came from a Kafka client:\n")
+    assert explanation.diagnostic(explanation.causes[0]).why.startswith(CONDITION)
+
+
+def test_a_text_of_another_system_around_such_words_is_not_known() -> None:
+    assert explained("connecting to postgres\nretrying\nconnection refused").causes == ()
+
+
+def test_a_message_of_kafka_leaves_no_room_for_a_condition() -> None:
+    explanation = explained("connection refused\n\nrdkafka#producer-1 Failed to resolve 'b.x.example:9092': no")
+
+    assert not explanation.conditional
+    assert [cause.faults for cause in explanation.causes] == [(Fault.NAME_NOT_RESOLVED,)]
+
+
 def test_all_unrelated_errors_in_one_log_are_not_known() -> None:
     assert len(UNRELATED) >= 60
     assert explained("\n".join(UNRELATED)).causes == ()
@@ -113,11 +144,11 @@ def test_a_message_alone(text: str, fault: Fault) -> None:
 
 def test_a_code_without_a_remedy_is_still_named() -> None:
     explanation = explained(
-        "org.apache.kafka.common.errors.TopicExistsException / TOPIC_ALREADY_EXISTS for kafka topic"
+        "org.apache.kafka.common.errors.DelegationTokenNotFoundException / DELEGATION_TOKEN_NOT_FOUND"
     )
 
     (cause,) = explanation.causes
     assert cause.faults == ()
     code = cause.matches[0].code
     assert code
-    assert (code.number, code.retriable) == (36, False)
+    assert (code.number, code.retriable) == (62, False)

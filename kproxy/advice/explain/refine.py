@@ -1,0 +1,105 @@
+"""Faults that the address in a message shows, together with the message: a name or a port that cannot work (pure).
+
+A message says how an attempt ended. The kind of the name, the port, and who has chosen the address say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kproxy.advice.explain.facts import host_of, split_address
+from kproxy.advice.explain.hostnames import NameKind, name_kind
+from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
+from kproxy.advice.remedies.remedy import Program
+from kproxy.advice.remedies.services import demand_of
+from kproxy.base.addressclass import AddressClass, classify
+from kproxy.base.faults import Fault
+
+_NAMES = frozenset({Fault.NAME_NOT_RESOLVED, Fault.DNS_SILENT})
+_NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
+# What a message may mean if a connection has ended too early.
+_ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fault.NOT_KAFKA})
+_BY_KIND = {
+    NameKind.CONTAINER_ID: Fault.CONTAINER_NAME_ADVERTISED,
+    NameKind.SERVICE: Fault.CONTAINER_NAME_ADVERTISED,
+    NameKind.COMPUTER: Fault.SHORT_NAME_ADVERTISED,
+    NameKind.SHORT: Fault.SHORT_NAME_ADVERTISED,
+    NameKind.POD: Fault.KUBERNETES_NAME_ADVERTISED,
+}
+
+
+def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
+    """Return the match with more precise faults if its address shows them.
+
+    The user chooses the bootstrap servers, so most faults of an address can only be those of an advertised one.
+    """
+    if not match.faults or match.broker or match.program is Program.KPROXY:
+        return match
+    if match.facts.scheme and _NAMES.intersection(match.faults):
+        return replace(match, faults=(Fault.ADDRESS_FORM,))
+    if not match.facts.address:
+        return match
+    if _NAMES.issuperset(match.faults):
+        faults = _faults_of_name(match, servers)
+    elif _NOT_REACHED.issuperset(match.faults):
+        faults = _faults_of_address(match, servers)
+    elif _ENDED.intersection(match.faults) and (len(match.faults) > 1 or Fault.CLOSED in match.faults):
+        faults = _faults_of_port(match)
+    else:
+        return match
+    return replace(match, faults=faults)
+
+
+def _is_chosen(match: MessageMatch, servers: Collection[str]) -> bool:
+    """Check whether the text shows that the address is a bootstrap server."""
+    return match.facts.address in servers or match.facts.bootstrap is True
+
+
+def _faults_of_name(match: MessageMatch, servers: Collection[str]) -> tuple[Fault, ...]:
+    kind = name_kind(host_of(match.facts.address))
+    if kind is NameKind.HOST_GATEWAY:
+        return (Fault.HOST_GATEWAY,)
+    if kind in (NameKind.CLOUD, NameKind.LOCAL):
+        return (Fault.NAME_NOT_RESOLVED,)  # a resolver that serves other names only
+    if _is_chosen(match, servers) or kind not in _BY_KIND:
+        return match.faults if kind not in _BY_KIND else (Fault.NAME_NOT_RESOLVED,)
+    return (_BY_KIND[kind],)
+
+
+def _faults_of_address(match: MessageMatch, servers: Collection[str]) -> tuple[Fault, ...]:
+    place = classify(host_of(match.facts.address).strip("[]"))
+    if place is AddressClass.WILDCARD:
+        return (Fault.WILDCARD_ADVERTISED,)
+    if _is_chosen(match, servers) or (match.facts.bootstrap is None and not servers):
+        return match.faults
+    if place is AddressClass.LOOPBACK:
+        return (Fault.LOOPBACK_ADVERTISED,) if Fault.PORT_CLOSED in match.faults else match.faults
+    # A definite refusal shows that the network is reached.
+    if place is AddressClass.PRIVATE and match.faults != (Fault.PORT_CLOSED,):
+        return (Fault.PRIVATE_ADDRESS_ADVERTISED,)
+    return match.faults
+
+
+def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
+    """Return what an early end means at this port, the most likely fault first."""
+    host, port = split_address(match.facts.address)
+    faults = match.faults
+    if port in OTHER_SERVERS:
+        return (Fault.NOT_KAFKA,)
+    protocol = match.facts.protocol
+    if protocol in ("ssl", "sasl_ssl"):
+        faults = tuple(fault for fault in faults if fault is not Fault.PLAINTEXT_TO_TLS)
+    if protocol.startswith("sasl"):
+        faults = tuple(fault for fault in faults if fault is not Fault.LOGIN_NEEDED)
+    demand = demand_of(host, port)
+    if demand is not None and demand.uses_tls and protocol not in ("ssl", "sasl_ssl"):
+        if Fault.PLAINTEXT_TO_TLS in faults:
+            return (Fault.PLAINTEXT_TO_TLS,)
+        faults = tuple(fault for fault in faults if fault is not Fault.TLS_TO_PLAINTEXT)
+    elif demand is not None and demand.needs_login and protocol == "ssl":
+        return (Fault.LOGIN_NEEDED,)
+    elif port in USUALLY_TLS and Fault.PLAINTEXT_TO_TLS in faults:
+        return (Fault.PLAINTEXT_TO_TLS, *(fault for fault in faults if fault is not Fault.PLAINTEXT_TO_TLS))
+    return faults or match.faults

@@ -1,0 +1,137 @@
+"""The small signs that led to a cause, and what they leave unsure, as sentences (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.advice.explain.causes import Cause
+from kproxy.advice.explain.facts import LineFacts, split_address
+from kproxy.advice.explain.hostnames import NameKind, name_kind
+from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
+from kproxy.advice.remedies.services import demand_of
+from kproxy.base.addressclass import AddressClass, classify
+from kproxy.base.faults import Fault, fault_set
+
+_ABOUT_ADDRESSES = fault_set(
+    """
+    name-not-resolved name-resolves-wrongly dns-silent loopback-advertised wildcard-advertised
+    container-name-advertised kubernetes-name-advertised private-address-advertised short-name-advertised host-gateway
+    port-closed filtered no-route ipv6-only same-address-twice
+    """
+)
+_ABOUT_NAMES = fault_set(
+    """
+    name-not-resolved dns-silent container-name-advertised kubernetes-name-advertised short-name-advertised host-gateway
+    """
+)
+_ABOUT_PORTS = fault_set(
+    """
+    port-closed filtered silent closed not-kafka plaintext-to-tls tls-to-plaintext tls-failed login-needed
+    login-not-offered sasl-mechanism credentials-refused network-refused controller-port
+    """
+)
+_NAMES = {
+    NameKind.CONTAINER_ID: "{host} may be a container: Docker names one after the first 12 hexadecimal digits of its id.",
+    NameKind.HOST_GATEWAY: "{host} is a name for the host of containers. Only Docker Desktop defines it by itself.",
+    NameKind.SERVICE: (
+        "{host} has no dot: it may be the name of a container or service in Docker Compose or Kubernetes, which only "
+        "its own network knows."
+    ),
+    NameKind.COMPUTER: (
+        "{host} has no dot, and looks like the name of a computer or virtual machine: a broker advertises the name of its "
+        "machine if nothing else is configured. It may be a typo, too."
+    ),
+    NameKind.SHORT: (
+        "{host} has no dot: it may be the name of the broker's machine, of a container or service, or a typo."
+    ),
+    NameKind.POD: "{host} looks like a pod or service of Kubernetes: only its own cluster resolves such names.",
+    NameKind.CLOUD: (
+        "{host} looks like a name inside a company's or cloud's network (such as a VPC of AWS): other resolvers do not "
+        "know it, and some of them fail instead of saying so."
+    ),
+    NameKind.LOCAL: "{host} looks like a name of a local network, which other networks cannot resolve.",
+}
+
+
+def signs_of(cause: Cause) -> list[str]:
+    """Return one sentence for each sign in the first address of a cause."""
+    match = next((match for match in cause.matches if match.facts.address), None)
+    if match is None or match.broker or not cause.faults:
+        return []
+    return list(dict.fromkeys(_signs(cause, match)))
+
+
+def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
+    host, port = split_address(match.facts.address)
+    faults = set(cause.faults)
+    if match.facts.scheme:
+        yield f"`{match.facts.scheme}://` stands before the address, and the client has looked it up as a part of the name."
+    if faults & _ABOUT_ADDRESSES:
+        yield from _who_chose(match.facts)
+    if faults & _ABOUT_NAMES and (kind := name_kind(host)) in _NAMES:
+        yield _NAMES[kind].format(host=host)
+    if faults & _ABOUT_ADDRESSES:
+        yield from _place(host, faults)
+    if faults & _ABOUT_PORTS:
+        yield from _port(host, port, match.facts)
+
+
+def _who_chose(facts: LineFacts) -> Iterator[str]:
+    if facts.bootstrap:
+        yield (
+            "The line marks the address as a bootstrap server (a negative node id, `/bootstrap` or `seed`): it is from "
+            "the client's configuration, and no broker has advertised it."
+        )
+    elif facts.node is not None:
+        yield (
+            f"{facts.node} is a broker's id, so a broker advertises this address. Bootstrap servers have negative ids "
+            "(Java) or `/bootstrap` (librdkafka)."
+        )
+    else:
+        yield (
+            "The text does not show whether a broker advertises this address, or whether it is one of the client's "
+            "bootstrap servers: compare it with those."
+        )
+
+
+def _place(host: str, faults: set[Fault]) -> Iterator[str]:
+    bare = host.strip("[]")
+    place = classify(bare)
+    if bare == "::1" and Fault.PORT_CLOSED in faults:
+        yield (
+            "[::1] is localhost over IPv6, which many clients try first. If the broker listens on IPv4 only, use "
+            "127.0.0.1 in place of localhost, or `broker.address.family=v4`."
+        )
+    elif place is AddressClass.LOOPBACK and host != "localhost":
+        yield f"{host} is the client's own machine; inside a container, it is the container itself."
+    elif place is AddressClass.WILDCARD:
+        yield f"{host} is the wildcard address, for listening and not for connecting."
+    elif place is AddressClass.PRIVATE:
+        if is_shared(bare):
+            yield (
+                f"{host} is of 100.64.0.0/10, which carriers, VPNs such as Tailscale, Kubernetes and proxies that "
+                "inspect TLS use inside their networks."
+            )
+        else:
+            yield f"{host} is a private address: it means something in its own network only."
+
+
+def is_shared(host: str) -> bool:
+    """Check whether a host is of 100.64.0.0/10 (RFC 6598)."""
+    first, _, rest = host.partition(".")
+    second = rest.partition(".")[0]
+    return first == "100" and second.isdigit() and 64 <= int(second) <= 127
+
+
+def _port(host: str, port: int, facts: LineFacts) -> Iterator[str]:
+    demand = demand_of(host, port)
+    if demand is not None:
+        login = f", and {demand.login}" if demand.login else ""
+        yield f"At this address, {demand.service} demands `security.protocol={demand.protocol}`{login}."
+        if facts.protocol and facts.protocol.upper() != demand.protocol:
+            yield f"The client uses `{facts.protocol.upper()}`."
+    elif port in OTHER_SERVERS:
+        yield f"{port} is the default port of {OTHER_SERVERS[port]}, and not of a Kafka broker."
+    elif port in USUALLY_TLS and facts.protocol not in ("ssl", "sasl_ssl"):
+        yield f"{port} is often the port of {USUALLY_TLS[port]}. That is a habit only."

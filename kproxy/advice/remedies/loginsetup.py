@@ -1,0 +1,304 @@
+"""Faults of what a client needs before it can log in or use TLS: JAAS, key stores, tickets, tokens, its own build.
+
+Sources of the messages: clients/.../security/JaasConfig.java, JaasContext.java, ssl/DefaultSslEngineFactory.java and
+oauthbearer/ of Apache Kafka; rdkafka_ssl.c, rdkafka_sasl*.c and rdkafka_conf.c of librdkafka; aws-msk-iam-auth; MIT
+Kerberos; the JDK's Krb5LoginModule.
+"""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.remedy import parse_messages, parse_remedies
+
+TABLE = parse_remedies("""
+== jaas: The login module's configuration cannot be used
+`sasl.jaas.config` has one login module, a control flag, its options in quotes and a semicolon at the end. The module's
+class must fit the mechanism, and must be on the class path of the program that loads it.
+Check: Compare the value with `CLASS required username="USER" password="PASSWORD";`.
+Fix: Set `sasl.jaas.config` to `org.apache.kafka.common.security.plain.PlainLoginModule required username="USER"
+password="PASSWORD";` for PLAIN, with `scram.ScramLoginModule` for SCRAM, `oauthbearer.OAuthBearerLoginModule` for
+OAUTHBEARER and `com.sun.security.auth.module.Krb5LoginModule` for GSSAPI.
+Note: `required` is missing between the class and its options, or a part of the value was lost, for example `$` or
+quotes in a shell or in Compose.
+java!> Login module control flag not specified in JAAS config
+java!> Invalid login module control flag
+java!> Login module not specified in JAAS config
+Note: The semicolon at the end is missing.
+java!> JAAS config entry not terminated by semi-colon
+Note: An option is not NAME="VALUE": put values in double quotes, and escape quotes within them.
+java!> Value not specified for key … in JAAS config
+java!> JAAS config property does not contain any login modules
+java!> JAAS config property contains … login modules, should be 1 module
+Note: The JAAS file has no such section, or the program does not read it: `KafkaClient { … };` in the file of
+`-Djava.security.auth.login.config`. A value of `sasl.jaas.config` needs no file.
+java!> Could not find a 'KafkaClient' entry in the JAAS configuration
+java!> Could not find a 'KafkaServer' or
+java*> No JAAS configuration section named
+java?> java.lang.SecurityException: java.io.IOException: Configuration Error
+java?> Configuration Error: … Line …: expected
+java?> No LoginModules configured for
+Note: The program shades Kafka's classes, as Databricks does: the class of the login module is
+`kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule` (or `scram.ScramLoginModule`) there.
+java!> ClassCastException: class kafkashaded.org.apache.kafka
+java!> No LoginModule found for org.apache.kafka.common.security
+java?> unable to find LoginModule class: org.apache.kafka
+Note: The library of AWS for IAM, `aws-msk-iam-auth`, is not on the class path.
+java!> unable to find LoginModule class: software.amazon.msk.auth.iam.IAMLoginModule
+java!> No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule
+java!> Class software.amazon.msk.auth.iam.IAMClientCallbackHandler could not be found
+java!> software.amazon.msk.auth.iam.IAMClientCallbackHandler …could not be found
+Note: Two class loaders have loaded Kafka's classes: two copies of kafka-clients are on the class path, one of them in
+a plugin, a fat jar or the container's library directory. Leave one copy.
+java!> Callback handler must be castable to org.apache.kafka.common.security.auth.AuthenticateCallbackHandler
+java!> is not an instance of org.apache.kafka.common.serialization
+java!> class org.apache.kafka.common.security.…cannot be cast to class
+Note: The login module does not fit the mechanism: `ScramLoginModule` for `SCRAM-…`, `PlainLoginModule` for `PLAIN`,
+`OAuthBearerLoginModule` for `OAUTHBEARER`.
+java!> Unexpected callback type … for SASL
+java!> Unrecognized SASL Login callback
+Note: `sasl.mechanism` is `GSSAPI` (Kerberos) unless it is set. If you mean a user and a password, set `sasl.mechanism`
+to `PLAIN` or `SCRAM-SHA-…`.
+java!> No serviceName defined in either JAAS or Kafka config
+java!> Conflicting serviceName values found in JAAS and Kafka configs
+
+== library-lacks-feature: The client's library lacks a feature
+The client's library was built or installed without TLS, SASL, a SASL mechanism or a compression codec. It has not
+asked the broker for anything.
+Check: `kcat -V` and the property `builtin.features` of librdkafka list what it was built with.
+Fix: Install a build with the feature, or the package that it loads it from.
+Note: The library was built without OpenSSL. Use the official packages or wheels; in Rust, the features `ssl` and `sasl`
+of the crate `rdkafka`; in an image, install OpenSSL's headers (`libssl-dev`, `openssl-dev`) before the build.
+librdkafka!> OpenSSL not available at build time
+librdkafka!> Unsupported value "…" for configuration property "security.protocol"
+librdkafka!> not available at build time
+librdkafka!> No such configuration property: "ssl.
+Note: The library was built without Cyrus SASL, which Kerberos needs: install `libsasl2-dev` (`cyrus-sasl-devel`) before
+the build, or a package with `sasl_gssapi`.
+librdkafka!> No provider for SASL mechanism …: recompile librdkafka with libsasl2 or openssl support
+librdkafka!> No provider for SASL mechanism
+librdkafka!> recompile librdkafka with
+librdkafka!> No such configuration property: "sasl.
+Note: The modules of Cyrus SASL for this mechanism are not installed: `libsasl2-modules-gssapi-mit` (Debian),
+`cyrus-sasl-gssapi` (Red Hat), `cyrus-sasl-gssapiv2` (Alpine).
+any*> No worthy mechs found
+any?> no mechanism available: No worthy mechs found
+Note: The codec is not installed: install `python-snappy`, `lz4`, `zstandard` or `kafkajs-snappy`, or choose another
+`compression.type`.
+kafka-python!> UnsupportedCodecError
+kafka-python!> Libraries for … compression codec not found
+kafkajs!> KafkaJSNotImplemented: … compression not implemented
+kafkajs!> KafkaJSNotImplemented: Snappy compression not implemented
+kafka-node!> Snappy codec is not installed
+librdkafka> Unsupported compression
+java?> java.lang.UnsatisfiedLinkError: … snappy
+java?> Could not initialize class org.xerial.snappy.Snappy
+kafka-python!> gssapi lib not available
+ruby-kafka!> you need to install the …gssapi… gem
+java?> java.lang.NoClassDefFoundError: org/apache/kafka
+java?> java.lang.ClassNotFoundException: org.apache.kafka
+Note: This Python has no module of that name: kafka-python is the package for `import kafka`, confluent-kafka for
+`import confluent_kafka`. kafka-python before 2.0.3 does not work with Python 3.12.
+kafka-python!> No module named 'kafka.vendor.six.moves'
+kafka-python!> No module named 'kafka'
+librdkafka!> No module named 'confluent_kafka'
+aiokafka!> No module named 'aiokafka'
+""")
+
+MESSAGES = parse_messages("""
+== credentials-unreadable
+Note: PEM key stores and trust stores have no password of the store: remove `ssl.truststore.password` or
+`ssl.keystore.password`. The password of an encrypted private key is `ssl.key.password`.
+java!> SSL trust store password cannot be specified for PEM format
+java!> SSL key store password cannot be specified with PEM format
+java!> SSL key store password cannot be specified for PEM format
+java!> SSL trust store certs can be specified only for PEM, but trust store type is
+java!> SSL certificate chain and private key can be specified only for PEM
+Note: The private key is not in PKCS#8, the only form that Java reads from PEM. A file that begins with `BEGIN RSA
+PRIVATE KEY` is PKCS#1: convert it with `openssl pkcs8 -topk8 -nocrypt -in key.pem -out key-pkcs8.pem`.
+java!> No matching PRIVATE KEY entries in PEM file
+java!> No matching … entries in PEM file
+java!> Private key could not be loaded
+java!> Failed to load PEM SSL keystore
+java?> InvalidKeySpecException: … algid parse error, not a sequence
+java*> algid parse error, not a sequence
+Note: The key in PEM is encrypted, and `ssl.key.password` is missing or wrong.
+java!> SSL key store is specified, but key password is not specified
+java!> Invalid PEM keystore configs
+Note: The password of the key store or trust store is wrong.
+java*> keystore password was incorrect
+java*> Keystore was tampered with, or password was incorrect
+java?> failed to decrypt safe contents entry
+java?> Cannot recover key
+java?> Given final block not properly padded
+java!> SSL trust store is specified, but password is not specified
+Note: The file is not of the type in `ssl.keystore.type` or `ssl.truststore.type` (JKS unless set). For a PEM file, set
+it to `PEM`; for a .p12 or .pfx file, to `PKCS12`.
+java?> java.io.IOException: Invalid keystore format
+java*> Invalid keystore format
+java*> DerInputStream.getLength(): lengthTag=
+java?> toDerInputStream rejects tag type
+java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
+java!> Failed to load SSL keystore … of type
+java!> SSL keystore … of type … not found
+Note: The trust store has no certificate: the import has failed, or the path is another file.
+java*> the trustAnchors parameter must be non-empty
+Note: The path does not exist where the program runs: inside a container it is another one than on the host, and
+`classpath:` works only where the framework says so.
+java!> Failed to load SSL keystore … NoSuchFileException
+java!> SSL key store password is not specified
+any?> .jks (No such file or directory)
+Note: The program's own OpenSSL looks for CAs in a directory that does not exist here. Set `ssl.ca.location` to the
+system's bundle (`/etc/ssl/certs/ca-certificates.crt`, `/etc/pki/tls/certs/ca-bundle.crt`), or to `probe`.
+librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
+librdkafka!> calling stat(…/ssl/certs)
+librdkafka!> error:80000002:system library
+librdkafka!> failed to load CA certificate
+librdkafka!> ssl.ca.location failed
+Note: The key does not belong to the certificate, or the password of the key is wrong.
+any?> key values mismatch
+any?> tls: private key does not match public key
+librdkafka!> Private key check failed
+any?> bad decrypt
+Note: No PEM was found: the file is DER or a Java key store (JKS), or is empty. Convert it: `keytool -exportcert -rfc`
+for a CA, `openssl pkcs12` for a key.
+any?> tls: failed to find any PEM data
+any?> PEM routines::no start line
+any?> PEM routines:get_name:no start line
+any?> PEM_read_bio:no start line
+any?> error:0909006C
+any?> Could not parse PEM certificate
+Note: No credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
+role), and the region.
+java!> Failed to find AWS IAM Credentials
+java?> Unable to load credentials from any of the providers in the chain
+java?> Unable to load AWS credentials from any provider in the chain
+any?> NoCredentialProviders: no valid providers in chain
+any?> failed to refresh cached credentials, no EC2 IMDS role found
+any?> Unable to locate credentials
+java!> AWS region could not be resolved
+Note: The client cannot fetch a token: see `sasl.oauthbearer.token.endpoint.url`, the client id and secret, the scope,
+and whether the token server's certificate is trusted.
+java!> The token endpoint response
+java!> HttpAccessTokenRetriever
+java!> HttpJwtRetriever
+librdkafka!> Failed to acquire SASL OAUTHBEARER token
+librdkafka!> Failed to retrieve OIDC token
+librdkafka!> sasl.oauthbearer.token.endpoint.url
+kafkajs!> Missing OAuth bearer token provider
+Note: Since Kafka 4.0, the URLs of token and JWKS endpoints must be listed in the system property
+`org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139).
+java!> org.apache.kafka.sasl.oauthbearer.allowed.urls
+Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oauthbearer.jwks.endpoint.url`, whether the
+broker reaches it, and whether the broker's JVM trusts its certificate.
+java!> The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver
+java!> Could not refresh JWKS
+java!> Unable to find a suitable verification key for JWS
+java?> UnresolvableKeyException
+
+== credentials-refused
+Note: The broker refuses the OAuth token: it has expired, or its issuer, audience, scope or signature is not the one
+that the broker expects. Decode the token, and compare it with `sasl.oauthbearer.expected.issuer` and
+`sasl.oauthbearer.expected.audience`.
+java!> {"status":"invalid_token"
+any*> "status":"invalid_token"
+librdkafka!> {"status":"invalid_token"
+java!> rejected due to invalid claims
+kafkajs!> SASL OAUTHBEARER authentication failed
+Note: The broker closes the connection instead of an answer: so it does with the wrong user, password or mechanism if
+the client logs in by SaslHandshake version 0. Check the credentials, and that the user exists for this mechanism
+(a user of SCRAM-SHA-256 is none of SCRAM-SHA-512). Set `Net.SASL.Version` to 1 in Sarama to get the broker's message.
+sarama!> Failed to read response header while authenticating with SASL to broker …
+sarama!> Failed to read response while authenticating with SASL to broker …
+sarama!> Failed to read SASL handshake payload
+Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
+java> Access denied
+any?> kafka-cluster:Connect
+librdkafka> Access denied
+Note: The user or password is wrong, or the user has no credentials for this mechanism.
+kafka-go!> SASL Authentication Failed
+ruby-kafka!> FailedScramAuthentication
+ruby-kafka!> SASL PLAIN authentication failed
+rskafka!> Sasl handshake failed
+kafka-node!> SaslAuthenticationError
+java!> Authentication failed during authentication due to invalid credentials with SASL mechanism
+broker!> stored and client submitted credentials do not match
+
+== kerberos
+Note: The KDC has no service principal for the name to which the client connects. It must be `kafka/HOST@REALM` with
+exactly that host name: advertise the name that is in the keytab, and check reverse DNS (`rdns = false` in krb5.conf).
+any*> not found in Kerberos database
+any*> Server not found in Kerberos database
+java?> (7) - LOOKING_UP_SERVER
+any?> KDC_ERR_S_PRINCIPAL_UNKNOWN
+Note: The KDC does not know the client's principal: a typo, or the wrong realm.
+any*> Client not found in Kerberos database
+any?> Client … not found in Kerberos database
+any?> KDC_ERR_C_PRINCIPAL_UNKNOWN
+Note: There is no ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
+any*> No Kerberos credentials available
+any?> No credentials cache found
+any*> Failed to find any Kerberos tgt
+java*> Failed to find any Kerberos tgt
+any*> Ticket expired
+any?> Credentials cache file … not found
+Note: The program cannot use the keytab: the path or the rights are wrong, or the keytab has no key for the principal.
+`klist -kt FILE` lists its principals.
+java*> Unable to obtain password from user
+java*> Unable to obtain Principal Name for authentication
+any?> Key table file … not found
+any?> keytab contains no suitable keys
+any?> No key table entry found
+java?> Cannot find key of appropriate type to decrypt
+java*> Cannot locate default realm
+java!> the client is being asked for a password, but the Kafka client code does not currently support
+Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
+java*> Cannot locate KDC
+any*> Cannot find KDC for realm
+any*> Cannot contact any KDC for realm
+any?> Cannot find KDC for requested realm
+java?> KrbException: Cannot locate
+Note: The key in the keytab is no longer the KDC's: export the keytab again. Both sides must allow its encryption type.
+java?> Checksum failed
+any*> Preauthentication failed
+any?> Pre-authentication information was invalid
+java?> Integrity check on decrypted field failed
+any?> KDC has no support for encryption type
+any?> Message stream modified
+java?> Encryption type … is not supported
+java?> Specified version of key is not available
+Note: The program that renews tickets cannot be run: install `kinit` (krb5-user, krb5-workstation), or set
+`sasl.kerberos.kinit.cmd`.
+any?> kinit: not found
+any?> kinit: command not found
+librdkafka!> Kerberos ticket refresh failed
+
+== clock
+Note: The clocks of the client and of the KDC differ by more than five minutes.
+any*> Clock skew too great
+java*> Clock skew too great
+any?> KRB_AP_ERR_SKEW
+any?> Token used before issued
+any?> Signature expired:
+
+== not-authorized
+Note: Java's and librdkafka's producers are idempotent by default since Kafka 3.0. With brokers before 2.8, that needs
+the right `IdempotentWrite` on the cluster. Add it (`kafka-acls --add --allow-principal User:NAME --operation
+IdempotentWrite --cluster`), or set `enable.idempotence=false`. Otherwise the user lacks another right on the cluster.
+java!> ClusterAuthorizationException: Cluster authorization failed
+java!> ClusterAuthorizationException: …
+librdkafka!> Failed to acquire idempotence PID … Cluster authorization failed
+librdkafka!> Cluster authorization failed
+java!> Cluster authorization failed
+kafka-go!> Cluster Authorization Failed
+Note: A transactional producer needs `Write` and `Describe` on its `transactional.id`.
+java!> Transactional Id authorization failed
+librdkafka!> Transactional Id authorization failed
+kafka-go!> Transactional ID Authorization Failed
+Note: A consumer needs `Read` on its group.
+kafka-go!> Group Authorization Failed
+ruby-kafka!> Kafka::GroupAuthorizationFailed
+Note: A producer needs `Write`, a consumer `Read` and both `Describe` on the topic. A topic that does not exist gives
+the same answer to a user without `Describe`.
+kafka-go!> Topic Authorization Failed
+ruby-kafka!> Kafka::TopicAuthorizationFailed
+rskafka!> TopicAuthorizationFailed
+""")

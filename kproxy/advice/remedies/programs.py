@@ -1,0 +1,199 @@
+"""Messages of more clients and of programs that contain one.
+
+Sources: dialer.go, reader.go and error.go of segmentio/kafka-go; cluster.rb, connection.rb and broker.rb of ruby-kafka;
+error.rs and messenger.rs of rskafka; kafkaClient.js of kafka-node; broker.go and errors.go of Sarama; rdkafka_broker.c
+and rdkafka_conf.c of librdkafka; connect/runtime of Apache Kafka; Debezium's KafkaSchemaHistory; KafkaStore of Schema
+Registry; libbeat/outputs/kafka of Beats.
+"""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.remedy import parse_messages
+
+_UNREACHABLE = "name-not-resolved port-closed filtered login-needed silent closed"
+
+MESSAGES = parse_messages(
+    f"""
+== {_UNREACHABLE}
+Note: The worker has not reached the brokers that it learned of, or too few brokers are up for the replication factor
+of the topic. Try the same with `kafka-topics --list` and the worker's own settings.
+connect!> Failed to connect to and describe Kafka cluster
+connect!> Timed out while checking for or creating topic
+connect!> Timed out while checking for or creating topic(s)
+connect!> Could not look up partition metadata for offset backing store topic
+connect!> Failed to list offsets for topic-partitions
+connect!> Unable to initialize ReplicatedTopic
+Note: Debezium uses a client of its own for its schema history: `schema.history.internal.kafka.bootstrap.servers`, and
+the settings of TLS and SASL again below `schema.history.internal.producer.` and `.consumer.`.
+connect!> Creation of database schema history topic failed, please create the topic manually
+connect!> Creation of database history topic failed, please create the topic manually
+connect!> Creation of database … history topic failed
+connect!> Unable to get cluster default replication factor
+Note: Schema Registry keeps its schemas in a topic, and cannot reach the brokers. See
+`kafkastore.bootstrap.servers` and `kafkastore.security.protocol`.
+schema-registry!> Error initializing kafka store while initializing schema registry
+schema-registry!> Failed trying to create or validate schema topic configuration
+schema-registry!> Timed out trying to create or validate schema topic configuration
+schema-registry!> Error starting the schema registry
+schema-registry!> No supported Kafka endpoints are configured
+Note: The program waits for brokers at its start and has found none in time.
+any!> Timed out waiting for Kafka to be ready
+any!> Expected … brokers but found only … Trying to query Kafka for metadata again
+any!> Error while getting broker list
+Note: A tool with a user interface has its own client: `bootstrap.servers` must be right from its container, and not
+from your machine.
+java!> Error while creating AdminClient for Cluster
+java!> Error while creating AdminClient for the cluster
+java!> Failed to collect cluster … info
+kafka-node!> Unable to find available brokers to try
+kafka-node!> BrokerNotAvailableError: Broker not available
+kafka-node!> BrokerNotAvailableError: Could not find the leader
+kafka-node!> refreshBrokerMetadata failed
+kafka-node> Could not find the leader
+kafka-node?> Connection timeout of …ms exceeded
+kafka-node!> Broker not available (loadMetadataForTopics)
+ruby-kafka!> Could not connect to any of the seed brokers
+ruby-kafka> Failed to fetch metadata from
+ruby-kafka> Timed out while trying to connect to
+ruby-kafka!> Kafka::ConnectionError
+ruby-kafka!> Kafka::DeliveryFailed
+rskafka!> failed to connect to any broker
+rskafka> error connecting to broker
+kafka-go> failed to dial: failed to open connection to
+kafka-go!> fetching message: failed to dial
+kafka-go> failed to dial
+kafka-go!> failed to dial leader
+kafka-go!> Failed to establish connection to the consumer group coordinator
+kafka-go!> failed to read from current broker
+librdkafka!> Failed to get metadata: Local: Broker transport failure
+librdkafka!> Failed to acquire metadata: Local: Broker transport failure
+librdkafka!> KafkaError{{code=_TRANSPORT
+librdkafka!> KafkaError{{code=_ALL_BROKERS_DOWN
+librdkafka!> BrokerTransportFailure
+librdkafka!> AllBrokersDown
+librdkafka!> Local_Transport
+librdkafka!> Local_AllBrokersDown
+librdkafka!> Local: All broker connections are down
+librdkafka!> all broker connections are down
+kafkajs!> KafkaJSNumberOfRetriesExceeded
+kafkajs!> KafkaJSConnectionError
+kafka-python!> Failed to update metadata after
+aiokafka!> No connection to node with id
+beats!> client has run out of available brokers
+java!> Fetching topic metadata with correlation id
+java!> Failed to get metadata for topics
+java!> Failed to list subscribed topic partitions due to
+java!> Failed to get offsets from brokers
+java> Node … disconnected
+
+== silent filtered
+librdkafka> Local: Timed out
+librdkafka!> KafkaError{{code=_TIMED_OUT
+kafka-go> context deadline exceeded
+kafka-go!> fetching message: context deadline exceeded
+kafka-node?> Request timed out after …ms
+ruby-kafka> Timed out while waiting for response
+
+== closed plaintext-to-tls login-needed not-kafka credentials-refused
+Note: The client and the listener differ in TLS or SASL, or the broker is not the one that is meant.
+beats!> kafka: couldn't fetch broker metadata
+ruby-kafka> Connection error EOFError
+rskafka> Connection is poisoned
+kafka-go!> could not successfully authenticate to … with SASL: SASL handshake failed: …
+kafka-go> SASL handshake failed
+sarama!> Failed to read SASL handshake header
+sarama!> Error while performing SASL handshake
+franz-go> unable to initialize sasl; … EOF
+franz-go!> unable to request api versions
+franz-go> read from broker errored, killing connection
+franz-go!> killing connection after … successful responses
+librdkafka!> broker might require SASL authentication
+librdkafka!> Disconnected: verify that security.protocol is correctly configured
+
+== plaintext-to-tls
+Note: The broker expects TLS, and the client has sent the first bytes of something else.
+broker!> potential reasons: kafka client configured with the wrong security protocol
+proxy!> possible cause: using plain connection instead of TLS
+librdkafka!> connecting to a SSL listener?
+
+== tls-to-plaintext closed credentials-refused
+Note: The connection ends during the login or the TLS handshake. The reasons that the client lists are guesses.
+java!> terminated during authentication
+
+== tls-to-plaintext
+librdkafka!> connecting to a PLAINTEXT broker listener?
+
+== certificate-untrusted
+librdkafka!> verify that ssl.ca.location is correctly configured or root CA certificates are installed
+
+== credentials-refused
+kafka-go> could not successfully authenticate to … with SASL
+kafka-go!> [58] SASL Authentication Failed
+rskafka!> Sasl session error
+
+== sasl-mechanism
+kafka-go!> Unsupported SASL Mechanism
+rskafka!> Invalid sasl mechanism
+ruby-kafka> … is not supported.
+
+== wrong-node
+Note: The leader has moved, and the client's metadata is older: most clients ask again by themselves. If it lasts,
+several brokers answer at one address.
+kafka-go!> Not Leader For Partition
+ruby-kafka!> Kafka::NotLeaderForPartition
+rskafka!> NotLeaderOrFollower
+kafka-node> NotLeaderForPartition
+librdkafka!> NotLeaderForPartition
+
+== no-leader
+Note: A topic that is only just created has no leader yet: the next attempt works. If it lasts, brokers are down.
+kafka-go> Leader Not Available
+ruby-kafka!> Kafka::LeaderNotAvailable
+ruby-kafka!> Leader not available
+kafka-node> LeaderNotAvailable
+kafkajs!> There is no leader for this topic-partition
+
+== topic-unknown
+kafka-go!> Unknown Topic Or Partition
+ruby-kafka!> Kafka::UnknownTopicOrPartition
+librdkafka!> UnknownTopicOrPartition
+kafka-node> Topic(s) does not exist
+kafka-node!> TopicsNotExistError
+
+== no-coordinator
+kafka-go!> Group Coordinator Not Available
+kafka-go!> Not Coordinator For Group
+ruby-kafka!> Group coordinator not available for group
+ruby-kafka!> Kafka::CoordinatorNotAvailable
+ruby-kafka!> Failed to find coordinator
+
+== broker-too-old
+Note: The client's library is newer than the broker, or the service supports only a part of the protocol.
+java!> The broker does not support
+franz-go!> broker is too old
+kafka-go> failed to find … supported version
+
+== broker-too-new
+rskafka!> Did not found a version for ApiVersion that works with that broker
+rskafka> Cannot find matching version for
+
+== record-too-large
+kafka-go> Message Size Too Large
+ruby-kafka!> Kafka::MessageSizeTooLarge
+librdkafka!> MessageSizeTooLarge
+
+== group
+Note: The consumer takes longer between two polls than `max.poll.interval.ms`.
+java!> consumer poll timeout has expired
+kafka-go!> Rebalance In Progress
+kafka-go!> Unknown Member ID
+ruby-kafka!> Kafka::RebalanceInProgress
+ruby-kafka!> Kafka::UnknownMemberId
+ruby-kafka!> Kafka::IllegalGeneration
+ruby-kafka!> Kafka::OffsetOutOfRange
+
+== overloaded
+kafka-go!> [7] Request Timed Out
+beats!> kafka: circuit breaker is open
+"""
+)

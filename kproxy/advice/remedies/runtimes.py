@@ -1,0 +1,237 @@
+"""The words of operating systems, languages and TLS libraries, which each client passes on in its own messages.
+
+They prove nothing by themselves: another sign of Kafka must stand beside them, or the answer says that it holds only if
+a Kafka client has printed them.
+
+Sources: strerror and gai_strerror of glibc, musl, macOS and Windows (WSAE…); Go's net, crypto/tls and crypto/x509; the
+JDK's sun.security; Node.js' lib/net.js, lib/tls.js and deps/openssl; Rust's std::io and rustls; Ruby's socket and
+openssl; .NET's System.Net; OpenSSL's crypto/x509/x509_txt.c and ssl/ssl_err.c.
+"""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.remedy import parse_messages
+
+MESSAGES = parse_messages("""
+== name-not-resolved
+any*> no such host
+any*> getaddrinfo ENOTFOUND
+any*> ENOTFOUND
+any*> Name or service not known
+any*> nodename nor servname provided, or not known
+any*> No address associated with hostname
+any*> Name does not resolve
+any*> No such host is known
+any?> getaddrinfo failed
+any*> failed to lookup address information
+any*> php_network_getaddresses
+any*> java.net.UnknownHostException
+any*> java.nio.channels.UnresolvedAddressException
+any?> Unknown host
+any?> Could not resolve hostname
+any?> nor servname provided
+
+== name-not-resolved dns-silent
+any*> server misbehaving
+any*> getaddrinfo EAI_AGAIN
+any*> EAI_AGAIN
+any*> Temporary failure in name resolution
+
+== dns-silent
+any*> read udp …:53: i/o timeout
+
+== port-closed
+any*> Connection refused
+any*> connection refused
+any*> ECONNREFUSED
+any*> target machine actively refused it
+any?> ConnectionRefused
+any*> No connection could be made because the target machine actively refused it
+
+== filtered
+any*> i/o timeout
+any*> ETIMEDOUT
+any*> Connection timed out
+any*> Operation timed out
+any*> connect timed out
+any*> Connect timed out
+any*> connection timed out
+any*> did not properly respond after a period of time
+any*> Connecting to broker timed out
+
+== no-route
+any*> No route to host
+any*> no route to host
+any*> EHOSTUNREACH
+any*> Network is unreachable
+any*> network is unreachable
+any*> ENETUNREACH
+any*> was attempted to an unreachable network
+any*> was attempted to an unreachable host
+
+== no-leader
+Note: The address is empty: the metadata has none for the leader, because the partition has no leader, or because the
+topic does not exist yet. The next attempt works if the topic is only just being created.
+any*> dial tcp :0
+any?> connect EADDRNOTAVAIL
+
+== closed plaintext-to-tls login-needed tls-to-plaintext not-kafka
+any*> connection reset by peer
+any*> Connection reset by peer
+any?> Connection reset
+any*> ECONNRESET
+any*> forcibly closed by the remote host
+any?> EOFError
+any?> unexpected EOF
+any?> early eof
+any?> broken pipe
+any?> Broken pipe
+any?> EPIPE
+any?> EOF
+any?> Connection aborted
+any?> socket closed
+any?> Socket closed
+
+== tls-to-plaintext
+any*> first record does not look like a TLS handshake
+any*> wrong version number
+any*> WRONG_VERSION_NUMBER
+any?> InvalidContentType
+any?> packet length too long
+any*> Unsupported or unrecognized SSL message
+any*> Unrecognized SSL message, plaintext connection
+any?> ssl3_get_record
+any*> Received fatal alert: unexpected_message
+any*> Client network socket disconnected before secure TLS connection was established
+any*> peer closed connection without sending TLS close_notify
+any*> tls: oversized record
+any*> The handshake failed due to an unexpected packet format
+any*> Cannot determine the frame size or a corrupted frame was received
+any?> not an SSL/TLS record
+any*> NotSslRecordException
+any*> SSL_connect returned=1 errno=0 state=error: wrong version number
+
+== certificate-untrusted
+any*> certificate signed by unknown authority
+any*> self-signed certificate
+any*> self signed certificate
+any*> unable to get local issuer certificate
+any*> unable to get issuer certificate
+any*> unable to verify the first certificate
+any*> UnknownIssuer
+any?> unknown issuer
+any*> PKIX path building failed
+any*> PKIX path validation failed
+any*> unable to find valid certification path
+any*> Path does not chain with any of the trust anchors
+any*> SELF_SIGNED_CERT_IN_CHAIN
+any*> DEPTH_ZERO_SELF_SIGNED_CERT
+any*> UNABLE_TO_VERIFY_LEAF_SIGNATURE
+any*> UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+any*> UntrustedRoot
+any?> PartialChain
+any*> “…” certificate is not trusted
+any*> certificate is not trusted
+any*> No trusted certificate found
+librdkafka!> Failed to verify broker certificate: …
+librdkafka!> Failed to verify broker certificate: self-signed certificate
+librdkafka!> Failed to verify broker certificate: unable to get local issuer certificate
+
+== certificate-untrusted certificate-name certificate-expired
+any?> certificate verify failed
+any?> CERTIFICATE_VERIFY_FAILED
+any*> The remote certificate is invalid according to the validation procedure
+
+== certificate-name
+any*> x509: certificate is valid for …, not …
+any*> x509: certificate is not valid for any names
+any*> doesn't contain any IP SANs
+any*> cannot validate certificate for
+any*> certificate relies on legacy Common Name field
+any*> No subject alternative DNS name matching … found
+any*> No subject alternative names matching IP address … found
+any*> No subject alternative names present
+any*> No name matching … found
+any*> does not match certificate's altnames
+any*> ERR_TLS_CERT_ALTNAME_INVALID
+any*> certificate not valid for name
+any*> NotValidForName
+any*> Hostname mismatch
+any*> hostname mismatch
+any*> IP address mismatch
+any*> does not match the server certificate
+any*> RemoteCertificateNameMismatch
+any*> certificate name mismatch
+
+== certificate-expired
+any*> certificate has expired
+any*> CERT_HAS_EXPIRED
+any*> CertificateExpiredException
+any?> certificate expired
+any*> invalid peer certificate: Expired
+any*> NotTimeValid
+any*> alert certificate expired
+any*> certificate_expired
+librdkafka!> Failed to verify broker certificate: certificate has expired
+
+== certificate-not-yet-valid
+any*> certificate is not yet valid
+any*> CertificateNotYetValidException
+any*> invalid peer certificate: NotValidYet
+
+== client-certificate-missing
+any*> remote error: tls: bad certificate
+any*> remote error: tls: certificate required
+any*> Received fatal alert: bad_certificate
+any*> Received fatal alert: certificate_required
+any*> alert bad certificate
+any*> alert certificate required
+any*> ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED
+any*> ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE
+any?> CertificateRequired
+any?> BadCertificate
+any*> Empty client certificate chain
+any*> Empty server certificate chain
+librdkafka!> client authentication might be required (see broker log)
+
+== client-certificate-refused
+any*> remote error: tls: unknown certificate authority
+any*> remote error: tls: unknown certificate
+any*> Received fatal alert: certificate_unknown
+any*> Received fatal alert: unknown_ca
+any*> alert unknown ca
+any*> alert certificate unknown
+
+== tls-version client-certificate-missing
+any*> remote error: tls: handshake failure
+any*> Received fatal alert: handshake_failure
+any?> alert handshake failure
+any?> HandshakeFailure
+
+== tls-version
+any*> remote error: tls: protocol version not supported
+any*> tls: server selected unsupported protocol version
+any*> Received fatal alert: protocol_version
+any*> alert protocol version
+any*> no protocols available
+any?> unsupported protocol
+any*> No appropriate protocol
+any*> no cipher suites in common
+any?> NO_CIPHERS_AVAILABLE
+any*> ee key too small
+any*> dh key too small
+any*> ca md too weak
+
+== tls-failed
+any?> SSLHandshakeException
+any?> TLS handshake failed
+any?> Authentication failed, see inner exception
+
+== too-many-files
+any?> Too many open files
+any?> too many open files
+any?> EMFILE
+
+== tls-inspection
+any*> SSL handshake has read 0 bytes
+""")

@@ -1,0 +1,148 @@
+"""Faults at the start of a broker or controller, other than those of its listeners.
+
+Sources of the messages: core/src/main/scala/kafka/server/{KafkaConfig,KafkaServer,KafkaRaftServer,BrokerServer}.scala,
+metadata/.../properties/MetaPropertiesEnsemble.java, raft/.../QuorumConfig.java of Apache Kafka 2.8 to 4.1.
+"""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.remedy import parse_messages, parse_remedies
+
+TABLE = parse_remedies("""
+== broker-storage: The broker's data directory does not fit this node or cluster
+A directory of `log.dirs` has a file `meta.properties` with the cluster id and the node id for which it was formatted.
+The broker starts only if both are its own, and if the directory is formatted at all.
+Check: `cat LOG_DIR/meta.properties` on the broker, beside `node.id` and the cluster id with which you format.
+Fix: For a new cluster, format the directory: `kafka-storage format --cluster-id ID --config FILE`. With old data of
+another cluster in the directory or volume, correct `log.dirs` or the volume. Delete the volume only if you need none
+of its data.
+Note: The directory is not formatted: run `kafka-storage format --cluster-id ID --config FILE` once for each node,
+with one id for the whole cluster. Check that `log.dirs` is the directory, and that its volume is mounted.
+broker!> No readable meta.properties files found
+broker!> No …meta.properties… found in
+Note: The directory belongs to a node with another id: `node.id` has changed, or the volume of another node is mounted.
+Correct `node.id` or the volume.
+broker!> Configured node.id … doesn't match stored node.id … in meta.properties
+broker!> InconsistentNodeIdException
+broker!> InconsistentBrokerIdException
+broker!> Stored node id … doesn't match previous node id
+Note: The directories hold data of different clusters or nodes.
+broker!> InconsistentBrokerMetadataException
+broker!> BrokerMetadata is not consistent across log.dirs
+broker!> Invalid cluster.id in
+Note: It is already formatted. That is fine for a restart; a start script needs `--ignore-formatted`.
+broker!> is already formatted. Use --ignore-formatted
+Note: A cluster id is a UUID in base64, 22 characters, as `kafka-storage random-uuid` prints it.
+broker!> Cluster ID string … does not appear to be a valid UUID
+broker!> does not appear to be a valid UUID
+Note: The data of ZooKeeper was deleted, or the broker uses the wrong ZooKeeper, so the cluster has got a new id.
+broker!> The broker is trying to join the wrong cluster. Configured zookeeper.connect may be wrong
+Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
+volume.
+broker!> Check if … is writable
+Note: Another process uses the directory: a second broker with the same `log.dirs`, or one that has not ended yet.
+broker!> Failed to acquire lock on file .lock in
+Note: All directories of the broker have failed: a full or broken disk, or missing rights.
+broker!> Shutdown broker because all log dirs in
+broker!> Stopping serving logs in dir
+
+== kraft-configuration: Node ids, roles or voters of KRaft contradict each other
+Each server has one `node.id`, unique in the cluster, and `process.roles`. `controller.quorum.voters` lists the ids and
+addresses of controllers only.
+Check: Compare `node.id`, `process.roles`, `controller.quorum.voters` and `controller.listener.names` of all servers.
+Fix: Give each server another `node.id`. List exactly the controllers as voters, each with its own id and the address
+of its controller listener.
+Note: This server is a broker only, and its node id is one of a controller in `controller.quorum.voters`. Give it
+another `node.id`, or make it a controller too (`process.roles=broker,controller`).
+broker!> If process.roles contains just the 'broker' role, the node id … must not be included in the set of voters
+Note: This server is a controller, and its node id is missing in `controller.quorum.voters`. Add it there.
+broker!> If process.roles contains the 'controller' role, the node id … must be included in the set of voters
+broker!> must be included in the set of voters controller.quorum.voters
+Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HOST:PORT) or
+`controller.quorum.bootstrap.servers`.
+broker!> If using process.roles, either controller.quorum.bootstrap.servers
+broker!> must contain a parseable set of voters
+broker!> Missing configuration …node.id… which is required when …process.roles… is defined
+broker!> Missing configuration …node.id…
+Note: Two brokers have the same `node.id`, or the former process of this broker has not ended yet: its session lasts
+some seconds.
+broker!> because the controller returned error DUPLICATE_BROKER_REGISTRATION
+broker!> DUPLICATE_BROKER_REGISTRATION
+broker!> DuplicateBrokerRegistrationException
+Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ.
+broker!> INVALID_VOTER_KEY
+Note: The broker is fenced: it has registered itself, and its heartbeats do not reach the controller, or it is still
+catching up. Look for the last error before it in the broker's log.
+broker!> STALE_BROKER_EPOCH
+broker!> StaleBrokerEpochException
+broker!> BrokerIdNotRegisteredException
+broker!> BROKER_ID_NOT_REGISTERED
+broker!> Fencing broker … because its session has timed out
+Note: The version of the metadata is too old or too new for this broker: see `kafka-features describe`, and upgrade
+one version at a time. Kafka 4.0 needs at least metadata version 3.3.
+broker!> INVALID_REGISTRATION
+broker!> Unable to register because the broker does not support …version
+""")
+
+MESSAGES = parse_messages("""
+== same-address-twice
+Note: Another broker advertises the same address. Behind one name, each broker needs a port of its own; with replicas
+of one pod template, each needs its own name.
+broker!> Configured end points … in advertised listeners are already registered by broker
+broker!> are already registered by broker
+
+== no-coordinator
+Note: There are fewer brokers than `offsets.topic.replication.factor` (3 by default). On a single broker, set
+`offsets.topic.replication.factor`, `transaction.state.log.replication.factor` and `transaction.state.log.min.isr` to
+1.
+broker!> Number of alive brokers … does not meet the required replication factor … for the offsets topic
+broker!> does not meet the required replication factor … for the transactions state topic
+broker!> does not meet the required replication factor
+java!> Timeout of …ms expired before successfully committing offsets
+java!> while awaiting InitProducerId
+librdkafka!> Failed to acquire idempotence PID from broker …Coordinator
+librdkafka!> Failed to acquire transactional PID from broker
+
+== broker-missing
+Note: The topic wants more replicas than there are brokers. Create it with a smaller replication factor, or start the
+missing brokers.
+broker!> Unable to replicate the partition … time(s): …
+broker!> The target replication factor of … cannot be reached because only … broker(s) are registered
+java!> Replication factor: … larger than available brokers
+any?> larger than available brokers
+
+== listener-configuration
+Note: The port is in use on this machine, perhaps by a former broker that has not ended.
+broker!> Socket server failed to bind to …: Address already in use
+Note: The address in `listeners` is of no interface of this machine or container. Listen on 0.0.0.0 or on no host at
+all, and put the address for clients into `advertised.listeners`.
+broker!> Socket server failed to bind to …: Cannot assign requested address
+broker!> Socket server failed to bind to …: Unresolved address
+broker!> Socket server failed to bind to …: Name or service not known
+Note: An address in `listeners` or `advertised.listeners` cannot be read. The form is NAME://HOST:PORT, where the name
+is in `listener.security.protocol.map`.
+broker!> Unable to parse … to a broker endpoint
+broker!> Unable to parse … to a broker endpoint
+broker!> Error creating broker listeners from
+broker!> advertised.listeners … cannot be empty
+Note: `advertised.listeners` of a broker must not have the controller's listener, and a controller advertises none.
+broker!> config must be empty when process.roles=controller
+broker!> controller.listener.names must contain at least one value appearing in the 'listeners' configuration
+broker!> controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration value
+broker!> The listeners config must only contain KRaft controller listeners from controller.listener.names
+broker!> There must be at least one advertised listener
+broker!> No enum constant org.apache.kafka.common.security.auth.SecurityProtocol
+broker!> inter.broker.listener.name must be a listener name defined in
+broker!> No security protocol defined for listener
+
+== no-controller
+Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.
+broker!> Unable to register broker … because
+broker!> Cancelled in-flight BROKER_REGISTRATION request
+broker!> Unable to send a heartbeat because the RPC got timed out before it could be sent
+broker!> Received a fatal error while waiting for the controller to acknowledge
+Note: ZooKeeper cannot be reached: see `zookeeper.connect`, and start ZooKeeper first.
+broker!> kafka.zookeeper.ZooKeeperClientTimeoutException
+broker!> Timed out waiting for connection while in state: CONNECTING
+broker!> Unable to resolve address: zookeeper
+""")

@@ -14,9 +14,8 @@ listener.
 java> SslAuthenticationException: SSL handshake failed
 java?> javax.net.ssl.SSLException: Unsupported or unrecognized SSL message
 java> failed authentication due to: SSL handshake failed
-java> Connection to node … terminated during authentication. This may happen due to any of the following
-librdkafka> SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener?
-librdkafka> SSL handshake failed: …: connecting to a PLAINTEXT broker listener?
+java> Connection to node … terminated during authentication
+librdkafka> SSL handshake failed: Disconnected
 librdkafka> SSL handshake failed: …wrong version number
 librdkafka> SSL handshake failed: …unexpected eof while reading
 librdkafka> SSL routines::unexpected eof while reading (after …ms in state SSL_HANDSHAKE)
@@ -29,7 +28,7 @@ aiokafka> Unable connect to "…": [SSL: UNEXPECTED_EOF_WHILE_READING]
 aiokafka> Unable connect to "…": SSL handshake is taking longer than
 kafkajs> Connection error: Client network socket disconnected before secure TLS connection was established
 kafkajs> Connection error: …wrong version number
-franz-go> unable to open connection to broker due to an immediate EOF, which often means the client is using TLS when the broker is not expecting it
+franz-go> unable to open connection to broker due to an immediate EOF
 franz-go> unable to dial: tls: first record does not look like a TLS handshake
 sarama> Failed to send ApiVersionsRequest V… to …: tls: first record does not look like a TLS handshake
 sarama> Failed to send ApiVersionsRequest V… to …: EOF
@@ -57,16 +56,16 @@ java> Bootstrap broker … disconnected
 librdkafka> Receive failed: Invalid response size 352518912 (0..…): increase receive.message.max.bytes
 librdkafka> Receive failed: Invalid response size 352518400 (0..…): increase receive.message.max.bytes
 librdkafka> Disconnected: connection closed by peer: receive 0 after POLLIN (after …ms in state APIVERSION_QUERY)
-librdkafka> Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol configuration
-librdkafka> verify that security.protocol is correctly configured, broker might require SSL encryption
+librdkafka> Disconnected while requesting ApiVersion
+librdkafka> Disconnected: verify that security.protocol is correctly configured
 kafka-python> KafkaConnectionError: socket disconnected
 kafka-python> socket disconnected
 aiokafka> Connection at … closed
 aiokafka> Connection at … broken
 kafkajs> KafkaJSConnectionClosedError: Closed connection
 kafkajs> Connection closed by the server
-franz-go> the first three bytes received appear to be a tls alert record for …; is this a plaintext connection speaking to a tls endpoint?
-franz-go> read from broker received EOF during api versions discovery, which often happens when the broker requires TLS and the client is not using it
+franz-go> the first three bytes received appear to be a tls alert record
+franz-go> read from broker received EOF during api versions discovery
 sarama> Failed to read ApiVersionsResponse V… header from …: unexpected EOF
 sarama> kafka: client has run out of available brokers to talk to
 sarama> kafka: client has run out of available brokers to talk to: EOF
@@ -125,7 +124,7 @@ java?> java.security.cert.CertificateException: No name matching … found
 java?> java.security.cert.CertificateException: No subject alternative names present
 librdkafka> SSL handshake failed: …hostname mismatch
 librdkafka> SSL handshake failed: …IP address mismatch
-librdkafka> SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly
+librdkafka> SSL handshake failed: …broker certificate could not be verified
 librdkafka> SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)
 kafka-python> certificate verify failed: Hostname mismatch, certificate is not valid for '…'
 kafka-python> certificate verify failed: IP address mismatch, certificate is not valid for '…'
@@ -145,7 +144,7 @@ Fix: Renew the certificate, and let the broker or the client load it. Correct th
 java?> java.security.cert.CertificateExpiredException: NotAfter: …
 java?> javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_expired
 librdkafka> SSL handshake failed: …certificate has expired
-librdkafka> SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly
+librdkafka> SSL handshake failed: …broker certificate could not be verified
 librdkafka> SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)
 librdkafka> SSL handshake failed: …alert certificate expired
 kafka-python> certificate verify failed: certificate has expired
@@ -174,7 +173,7 @@ Fix: Give the client the CA: `ssl.truststore.location` (Java), `ssl.ca.location`
 java?> sun.security.provider.certpath.SunCertPathBuilderException: unable to find valid certification path to
 java?> PKIX path building failed
 java?> PKIX path validation failed: …Path does not chain with any of the trust anchors
-librdkafka> SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly
+librdkafka> SSL handshake failed: …broker certificate could not be verified
 librdkafka> SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)
 librdkafka> SSL handshake failed: …certificate verify failed
 kafka-python> certificate verify failed: self-signed certificate in certificate chain

@@ -13,13 +13,13 @@ credentials. Or give the credentials to kproxy (`--sasl`).
 java> Cancelled in-flight METADATA request with correlation id …
 java> Bootstrap broker … disconnected
 java> Timed out waiting for a node assignment
-librdkafka> Disconnected: verify that security.protocol is correctly configured, broker might require SASL
+librdkafka> Disconnected: verify that security.protocol is correctly configured
 kafka-python> KafkaConnectionError: socket disconnected
 kafka-python> socket disconnected
 aiokafka> Connection at … broken
 kafkajs> KafkaJSConnectionClosedError: Closed connection
 kafkajs> Connection closed by the server
-franz-go> killing connection after 0 successful responses (is SASL missing?)
+franz-go> killing connection after 0 successful responses
 sarama> kafka: client has run out of available brokers to talk to
 sarama> kafka: client has run out of available brokers to talk to: EOF
 sarama> client/metadata got error from broker … while fetching metadata: EOF

@@ -165,7 +165,7 @@ Check: The broker's log has a line for the connection, such as `Invalid receive`
 none, the connection did not reach a broker.
 Fix: Compare the client's `security.protocol` with the listener's protocol in `listener.security.protocol.map` of the
 broker.
-java> Connection to node … terminated during authentication. This may happen due to any of the following
+java> Connection to node … terminated during authentication
 java> Bootstrap broker … disconnected
 java> Cancelled in-flight API_VERSIONS request with correlation id … due to node … being disconnected
 java?> java.io.EOFException
@@ -179,7 +179,8 @@ java> Expiring … record(s) for …:… ms has passed since batch creation
 java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …
-librdkafka> Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol configuration
+librdkafka> Disconnected while requesting ApiVersion
+librdkafka> Disconnected: verify that security.protocol is correctly configured
 librdkafka> Disconnected: connection closed by peer: receive 0 after POLLIN (after …ms in state APIVERSION_QUERY)
 librdkafka> Disconnected: connection closed by peer
 librdkafka> Disconnected (after …ms in state APIVERSION_QUERY

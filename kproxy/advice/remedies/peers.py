@@ -27,7 +27,7 @@ aiokafka> Connection at … closed
 aiokafka> CorrelationIdError: Correlation ids do not match: sent …, recv …
 kafkajs> KafkaJSConnectionClosedError: Closed connection
 kafkajs> Connection closed by the server
-franz-go> the four size bytes are 'HTTP' in ascii, the beginning of an HTTP response; is your broker port correct?
+franz-go> the four size bytes are 'HTTP' in ascii, the beginning of an HTTP response
 sarama> Failed to read ApiVersionsResponse V… payload from …: unexpected EOF
 sarama> kafka: client has run out of available brokers to talk to
 sarama> kafka: client has run out of available brokers to talk to: EOF

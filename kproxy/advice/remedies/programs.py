@@ -106,25 +106,17 @@ sarama!> Error while performing SASL handshake
 franz-go> unable to initialize sasl; … EOF
 franz-go!> unable to request api versions
 franz-go> read from broker errored, killing connection
-franz-go!> killing connection after … successful responses
-librdkafka!> broker might require SASL authentication
-librdkafka!> Disconnected: verify that security.protocol is correctly configured
+franz-go> killing connection after … successful responses
 
 == plaintext-to-tls
 Note: The broker expects TLS, and the client has sent the first bytes of something else.
 broker!> potential reasons: kafka client configured with the wrong security protocol
 proxy!> possible cause: using plain connection instead of TLS
-librdkafka!> connecting to a SSL listener?
 
 == tls-to-plaintext closed credentials-refused
 Note: The connection ends during the login or the TLS handshake. The reasons that the client lists are guesses.
+java!> Connection to node … terminated during authentication
 java!> terminated during authentication
-
-== tls-to-plaintext
-librdkafka!> connecting to a PLAINTEXT broker listener?
-
-== certificate-untrusted
-librdkafka!> verify that ssl.ca.location is correctly configured or root CA certificates are installed
 
 == credentials-refused
 kafka-go> could not successfully authenticate to … with SASL

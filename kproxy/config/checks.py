@@ -99,7 +99,7 @@ def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Vio
         return
     why = "the address of listen: kproxy would connect to itself; allowed: another address, or another port in listen"
     for index, server in enumerate(cluster.bootstrap_servers):
-        if _same(server, own):
+        if _same(server, own) and not any(route.matches(server, "") for route in cluster.map):
             yield _violation(f"{server} is also {why}", ("bootstrap-servers", index), "listen", at=at)
     for index, route in enumerate(cluster.map):
         if route.dial_port == own.port and _same_host(route.dial_host, own.host):

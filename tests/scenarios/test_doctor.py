@@ -10,10 +10,13 @@ compared with what is really wrong, a real client is seen to fail, and works thr
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -86,6 +89,15 @@ def shared(host: str) -> list[ListenerSpec]:
     ]
 
 
+USER, PASSWORD = "alice", f"secret-{uuid4().hex}"
+LOGIN = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.vault.plain.sasl.jaas.config": (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+    ),
+}
+
+
 def certificate(authority: Authority, node: int) -> dict[str, str]:
     """Of one broker, for its own name alone."""
     leaf = authority.leaf(f"kafka-{node}.safe.example")
@@ -93,14 +105,17 @@ def certificate(authority: Authority, node: int) -> dict[str, str]:
     store = authority.directory / f"broker-{node}.pem"
     own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     store.write_bytes(own + b"".join(one.bytes() for one in leaf.cert_chain_pems))
-    prefix = "listener.name.safe.ssl.keystore"
-    return {f"{prefix}.type": "PEM", f"{prefix}.location": str(store)}
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}
+    return LOGIN | {
+        f"listener.name.{name}.{key}": value for name in ("safe", "vault") for key, value in settings.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def sites(network: Network, authority: Authority) -> Iterator[dict[str, Site]]:
     listeners = [ListenerSpec(one.name, one.advertised, bound=f"10.9.0.1{{id}}:{one.port}") for one in CASES]
     listeners.append(ListenerSpec("SAFE", "kafka-{id}.safe.example:9093", "SSL", bound="10.9.0.1{id}:9093"))
+    listeners.append(ListenerSpec("VAULT", "kafka-{id}.safe.example:9094", "SASL_SSL", bound="10.9.0.1{id}:9094"))
     cluster = DevCluster(
         1,
         client_bound="10.9.0.1{id}:9092",
@@ -288,22 +303,56 @@ def test_another_kproxy_at_the_usual_port(farm: Site, host: Callable[..., Host])
 
 
 def test_tls_port_forwards(farm: Site, authority: Authority, host: Callable[..., Host]) -> None:
-    """No certificate has the name by which the forwards are reached, and each has its broker's name alone."""
+    """No certificate has the name by which the forwards are reached, and each has its broker's name alone.
+
+    So each forward is paired with its broker, also the one that the user does not name; and kproxy accepts no other.
+    """
     desk = host("desk", "10.9.0.74/24")
     pairs = [f"127.0.0.1:2900{node}=10.9.0.1{node}:9093" for node in (1, 2)]
     tls = ("--tls", "--tls-ca", str(authority.pem))
+    safe = {f"kafka-{node}.safe.example:9093": f"localhost:2900{node}" for node in (1, 2)}
+    for servers in ("localhost:29001,localhost:29002", "localhost:29002"):
+        with desk.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
+            code, report = doctor(desk, servers, *tls)
+            assert code == 1
+            problems = [one["fault"] for one in report["findings"] if one["severity"] == "error"]
+            assert problems == [Fault.CERTIFICATE_NAME.value, Fault.NAME_NOT_RESOLVED.value]
+            assert report["findings"][0]["subjects"] == servers.split(",")
+            paired(report["works_now"], safe)
+            works(desk, "librdkafka", farm, through=" ".join(report["works_now"]["command"][2:]))
+        with desk.running(PYTHON, "-m", "tests.harness.servers.forward", *crossed(pairs), until="forwarding"):
+            done = desk.run(*KPROXY, "ls", *report["works_now"]["command"][2:])
+            assert "not for kafka-2.safe.example" in done.stderr
+
+
+def test_tls_port_forwards_with_a_login(farm: Site, authority: Authority, host: Callable[..., Host]) -> None:
+    """A forward that the user does not name gets the credentials only behind the certificate of its broker."""
+    desk = host("desk", "10.9.0.76/24")
+    pairs = [f"127.0.0.1:2900{node}=10.9.0.1{node}:9094" for node in (1, 2)]
+    login = ("--tls", "--tls-ca", str(authority.pem), "--sasl", "PLAIN", "--sasl-username", USER)
+    env = {**os.environ, "KPROXY_SASL_PASSWORD": PASSWORD}
     with desk.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
-        code, report = doctor(desk, "localhost:29001,localhost:29002", *tls)
-        assert code == 1
-        problems = [one["fault"] for one in report["findings"] if one["severity"] == "error"]
-        assert problems == [Fault.CERTIFICATE_NAME.value, Fault.NAME_NOT_RESOLVED.value]
-        assert report["findings"][0]["subjects"] == ["localhost:29001", "localhost:29002"]
-        line = report["works_now"]
-        assert (line["works"], line["reached"], line["nodes"]) == (True, 2, 2)
-        assert line["command"][line["command"].index("--tls-server-name") + 1] == "*"
-        works(desk, "librdkafka", farm, through=" ".join(line["command"][2:]))
-        said = desk.run(*KPROXY, "doctor", "localhost:29001,localhost:29002", *tls).stdout
-        assert "* accepts any name: a server with any certificate" in " ".join(said.split())
+        done = desk.run(*KPROXY, "doctor", "--connect-timeout", "1s", "--json", "localhost:29001", *login, env=env)
+        line = json.loads(done.stdout)["works_now"]
+        paired(line, {f"kafka-{node}.safe.example:9094": f"localhost:2900{node}" for node in (1, 2)})
+        works(desk, "librdkafka", farm, through=" ".join(line["command"][2:]), env=env)
+        assert PASSWORD not in done.stdout + done.stderr
+
+
+def paired(line: dict[str, Any], addresses: dict[str, str]) -> None:
+    """Each broker's own name is expected of its certificate, and none for all."""
+    words = line["command"]
+    assert (line["works"], line["reached"], line["nodes"]) == (True, 2, 2), line
+    assert "--tls-server-name" not in words
+    given = list(pairwise(words))
+    assert {word for flag, word in given if flag == "-b"} == set(addresses)
+    assert dict(word.split("=") for flag, word in given if flag == "--map") == addresses
+
+
+def crossed(pairs: list[str]) -> list[str]:
+    """Each forward leads to the other broker."""
+    here, there = zip(*[pair.split("=") for pair in pairs], strict=True)
+    return [f"{one}={other}" for one, other in zip(here, reversed(there), strict=True)]
 
 
 def test_two_clusters_at_one_address(alien: Site, twin: Site, host: Callable[..., Host]) -> None:

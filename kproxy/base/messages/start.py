@@ -128,7 +128,7 @@ READY_WITH = Message(
     "kproxy cannot reach some nodes. The log lines above say which nodes, and why.",
 )
 MAP_UNUSED = Message(
-    "--map {address} matches no node of cluster {cluster}",
+    "--map {address} matches no node and no bootstrap server of cluster {cluster}",
     "The map has a spelling mistake, or the broker is currently down. Compare the map with the advertised addresses "
     "in the lines around it.",
     fault=Fault.CONFIGURATION,

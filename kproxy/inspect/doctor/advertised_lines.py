@@ -205,7 +205,7 @@ def _client_lines(changes: Sequence[ListenerChange], examination: Examination) -
         dict.fromkeys(str(change.address) for change in changes if change.broker.working_address is not None)
     )
     restart = "# restart the broker" if len(changes) == 1 else "# restart the brokers, one after the other"
-    if changes[0].port is None or {str(contact.address) for contact in examination.bootstrap} <= set(addresses):
+    if changes[0].port is None or {str(contact.name) for contact in examination.bootstrap} <= set(addresses):
         yield f"{restart}; the client's bootstrap.servers stays"
     else:
         yield f"{restart}; then, in the client:"

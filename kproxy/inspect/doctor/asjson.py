@@ -30,7 +30,7 @@ def _value(report: DoctorReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "verdict": verdict,
-        "asked": [str(contact.address) for contact in examination.bootstrap],
+        "asked": [str(contact.name) for contact in examination.bootstrap],
         "steps": [_step(step) for step in report.steps],
         "cluster": asked
         and asked.identity

@@ -25,8 +25,8 @@ async def find_broker_addresses(
 ) -> Mapping[NodeKey, Address]:
     """Return one address of each broker that can be reached.
 
-    `then` asks more on the connections that are made for this. None is made if kproxy would have to log in: a port may
-    lead to a server that must not see the credentials.
+    `then` asks more on the connections that are made for this. If kproxy has to log in, it only connects where TLS
+    proves first that the broker is there: else a port may lead to a server that must not see the credentials.
     """
     if examination.answering is None or examination.answering.identity is None:
         return {}
@@ -36,7 +36,7 @@ async def find_broker_addresses(
         for contact in examination.nodes
         if not contact.is_right and contact.expected is not None and contact.expected not in addresses
     ]
-    if failed and not contacts.logs_in:
+    if failed and (not contacts.logs_in or contacts.verifies_names):
         addresses |= await _at_the_same_host(
             examination, examination.answering, failed[:_MOST_NODES], contacts.quiet(), then
         )
@@ -79,7 +79,7 @@ async def _at_the_same_host(
 
     async def find_address(contact: Contact) -> tuple[NodeKey, Address | None]:
         assert contact.expected is not None
-        address = await leads(contact, (contact.advertised or contact.address).port)
+        address = await leads(contact, contact.name.port)
         if address is None and first is not None and first.node_id in ids:
             address = await leads(
                 contact, asked.address.port + ids.index(contact.expected.node_id) - ids.index(first.node_id)

@@ -193,7 +193,7 @@ def _tls_failure(contact: Contact, examination: Examination, now: datetime) -> C
     reason, certificate = contact.reason, contact.certificate
     names = f" It has the names {', '.join(certificate.names[:5])}." if certificate and certificate.names else ""
     if reason == "tls-name":
-        expected = (contact.advertised or contact.address).host
+        expected = contact.name.host
         return ContactCause(Fault.CERTIFICATE_NAME, f"the certificate is not for {expected}.{names}", CERTIFICATE)
     if reason == "tls-expired":
         clock = f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC"

@@ -20,7 +20,6 @@ from kproxy.config import ClusterConfig
 from kproxy.config.commandline import CommandLine
 from kproxy.config.kinds import SERVER_NAME
 from kproxy.config.options import OTHER_LISTENERS
-from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
@@ -88,7 +87,7 @@ class TrialOutcome:
 
 
 async def find_working_line(
-    examination: Examination, line: CommandLine, load: Load, contacts: ContactMaker, selector: RelaySelector
+    examination: Examination, line: CommandLine, load: Load, selector: RelaySelector
 ) -> TrialOutcome:
     """Return the first command line that reaches every broker; else the one that reaches most."""
     contacts_so_far = (*examination.bootstrap, *examination.nodes)
@@ -103,7 +102,7 @@ async def find_working_line(
     best: TrialResult | None = None
     now = asyncio.get_running_loop().time
     until = now() + _LONGEST
-    candidates = _candidates(examination, line, contacts)
+    candidates = _candidates(examination, line)
     for count, candidate in enumerate(candidates, 1):
         if now() >= until:
             return TrialOutcome(best, count - 1)
@@ -118,15 +117,58 @@ async def find_working_line(
     return TrialOutcome(best, len(candidates))
 
 
-def _candidates(examination: Examination, line: CommandLine, contacts: ContactMaker) -> list[CommandLine]:
+def _candidates(examination: Examination, line: CommandLine) -> list[CommandLine]:
     """Return command lines that may work, the simplest first."""
     failed = [contact for contact in examination.nodes if not contact.is_right]
-    lines = [line, *_other_names(examination, line)]
-    if failed and not contacts.logs_in:
+    lines = [*_paired(examination, line), line, *_other_names(examination, line)]
+    if failed:
         maps = _maps(examination, failed)
         if maps:
-            lines.insert(1, line.with_options(map=tuple(maps)))
+            lines.insert(lines.index(line) + 1, line.with_options(map=tuple(maps)))
     return lines
+
+
+def _paired(examination: Examination, line: CommandLine) -> Iterator[CommandLine]:
+    """Yield the line in which each forward to a TLS broker is paired with the broker whose name its certificate has.
+
+    kproxy then verifies each certificate for the name that the broker advertises, and accepts no other.
+    """
+    expects_one_name = line.options.get("tls_server_name") is not None
+    if not examination.tls or not (expects_one_name or _has_wrong_names(examination)):
+        return
+    pairs = pairs_by_certificate(examination)
+    if pairs:
+        fewer = line.with_options(bootstrap_servers=None, tls_server_name=None)
+        servers = tuple(str(advertised) for advertised in pairs)
+        maps = tuple(f"{advertised}={dial}" for advertised, dial in pairs.items())
+        yield fewer.with_options(bootstrap_servers=servers, map=maps)
+
+
+def pairs_by_certificate(examination: Examination) -> dict[Address, Address]:
+    """Return the address to dial for the advertised address of each broker; none if not all are known.
+
+    A bootstrap server is paired with the broker whose advertised name its certificate has. If the certificate has the
+    names of several, the answer of the broker decides.
+    """
+    nodes = [node for node in examination.nodes if node.expected is not None]
+    pairs: dict[Address, Address] = {}
+    for contact in examination.bootstrap:
+        names = () if contact.certificate is None else tuple(name.lower() for name in contact.certificate.names)
+        named = [node for node in nodes if _covers(names, node.name.host.lower().removesuffix("."))]
+        key = None if contact.identity is None else contact.identity.key
+        for node in named:
+            if len(named) == 1 or node.expected == key:
+                pairs.setdefault(node.name, contact.address)
+    listed = {contact.address for contact in examination.bootstrap}
+    for node in nodes:  # where a broker was found otherwise, its certificate was checked for its name
+        address = None if node.expected is None else examination.working_addresses.get(node.expected)
+        if address is not None and address not in listed:
+            pairs.setdefault(node.name, address)
+    return pairs if len(pairs) == len(nodes) else {}
+
+
+def _has_wrong_names(examination: Examination) -> bool:
+    return any(contact.reason == "tls-name" for contact in (*examination.bootstrap, *examination.nodes))
 
 
 def with_right_tls(examination: Examination, line: CommandLine) -> CommandLine | None:
@@ -151,7 +193,7 @@ def _other_names(examination: Examination, line: CommandLine) -> Iterator[Comman
 def server_names(examination: Examination) -> list[str]:
     """Return the names that kproxy may expect of every broker: first those in each certificate, then any name."""
     contacts = (*examination.bootstrap, *examination.nodes)
-    if not examination.tls or not any(contact.reason == "tls-name" for contact in contacts):
+    if not examination.tls or not _has_wrong_names(examination):
         return []
     shown = (contact.certificate.names for contact in contacts if contact.certificate is not None)
     certificates = list(dict.fromkeys(tuple(name.lower() for name in names) for names in shown))
@@ -185,9 +227,7 @@ def _maps(examination: Examination, failed: Sequence[Contact]) -> list[str]:
     }
     matched = {contact.expected: contact for contact in failed if contact.expected in unlisted}
     if len(matched) == len(failed) and all(
-        unlisted[key] == Address(host, (contact.advertised or contact.address).port)
-        for key, contact in matched.items()
-        if key is not None
+        unlisted[key] == Address(host, contact.name.port) for key, contact in matched.items() if key is not None
     ):
         return [f"*={_bracketed(host)}:{{port}}"]
     return [f"node:{key.label}={_bracketed(host)}:{unlisted[key].port}" for key in matched if key is not None]

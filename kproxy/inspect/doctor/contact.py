@@ -102,6 +102,11 @@ class ContactMaker:
     def logs_in(self) -> bool:
         return self._opener.logs_in
 
+    @property
+    def verifies_names(self) -> bool:
+        """True if only a server with a certificate for the expected host gets past the TLS handshake."""
+        return self._config.tls and not self._config.tls_insecure and self._config.tls_server_name is None
+
     async def contact(
         self,
         dialled: Address,
@@ -198,7 +203,7 @@ class ContactMaker:
     async def _mechanisms(self, contact: Contact) -> tuple[str, ...] | None:
         """Return the mechanisms of the listener, from a connection of its own: the broker closes it."""
         try:
-            opened = await self._opener.open(contact.address, (contact.advertised or contact.address).host)
+            opened = await self._opener.open(contact.address, contact.name.host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.channel)

@@ -85,7 +85,7 @@ def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Cont
 
 
 def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
-    for group in _grouped(examination.bootstrap, examination, now, lambda contact: str(contact.address)):
+    for group in _grouped(examination.bootstrap, examination, now, _server):
         fault = group.cause.fault
         # Others have answered: a client continues with the next server, after a delay.
         is_error = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
@@ -95,11 +95,17 @@ def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[Docto
         yield finding(fault, group.names, why, group.cause.responsible, fix=fix, is_error=is_error, advice=advice)
 
 
+def _server(contact: Contact) -> str:
+    """Return a bootstrap server in words."""
+    mapped = contact.address != contact.name
+    return f"{contact.name} (dialled: {contact.address})" if mapped else str(contact.name)
+
+
 def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
     clusters: dict[str, list[str]] = {}
     for contact in examination.bootstrap:
         if contact.cluster_id is not None:
-            clusters.setdefault(contact.cluster_id, []).append(str(contact.address))
+            clusters.setdefault(contact.cluster_id, []).append(str(contact.name))
     if len(clusters) > 1:
         list_of_clusters = "; ".join(f"{', '.join(servers)}: {cluster_id}" for cluster_id, servers in clusters.items())
         why = (
@@ -117,9 +123,7 @@ def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
 
 
 def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
-    groups = _grouped(
-        examination.nodes, examination, now, lambda node: f"{node.expected} at {node.advertised or node.address}"
-    )
+    groups = _grouped(examination.nodes, examination, now, lambda node: f"{node.expected} at {node.name}")
     better = None if examination.via else better_listener(examination)  # the client asks without the hop
     for group in groups:
         cause = group.cause
@@ -147,7 +151,7 @@ def better_listener(examination: Examination) -> Contact | None:
 def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorDiagnostic:
     listeners = listeners_of(examination.settings or {})
     own = examination.contact_with_answering(group.contacts)
-    used = listener_that_advertises(listeners, own.advertised or own.address)
+    used = listener_that_advertises(listeners, own.name)
     better_one = listener_that_advertises(listeners, better.address)
     assert examination.answering is not None
     why = (
@@ -155,7 +159,7 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
         f" {used.name if used else 'that others use'}. {group.why} The broker's listener"
         f" {better_one.name if better_one else ''} advertises {better.address}, and that works from here."
     )
-    line = f"bootstrap.servers={','.join(str(one.address) for one in examination.bootstrap)}"
+    line = f"bootstrap.servers={','.join(str(one.name) for one in examination.bootstrap)}"
     fix = (f"bootstrap.servers={better.address}", *fixes.protocol(better_one.protocol if better_one else "PLAINTEXT"))
     return finding(
         Fault.WRONG_LISTENER,
@@ -171,12 +175,12 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
 def _works_here_only(examination: Examination) -> Iterator[DoctorDiagnostic]:
     """Find addresses that work for clients on this machine only."""
     for contact in examination.nodes:
-        place = classify((contact.advertised or contact.address).host)
+        place = classify(contact.name.host)
         if place in (AddressClass.LOOPBACK, AddressClass.WILDCARD):
             fault = Fault.LOOPBACK_ADVERTISED if place is AddressClass.LOOPBACK else Fault.WILDCARD_ADVERTISED
             where = "this machine" if not examination.via else f"the machine of {examination.via[-1]}"
             why = (
-                f"{contact.expected} advertises {contact.advertised or contact.address}, which works on {where} only."
+                f"{contact.expected} advertises {contact.name}, which works on {where} only."
                 " Clients in containers and on other machines will fail."
             )
             line, fix = fixes.advertised(fault, [contact], examination)
@@ -187,7 +191,7 @@ def _works_here_only(examination: Examination) -> Iterator[DoctorDiagnostic]:
 def _duplicate_addresses(examination: Examination) -> Iterator[DoctorDiagnostic]:
     brokers: dict[str, list[Contact]] = {}
     for contact in examination.nodes:
-        brokers.setdefault(str(contact.advertised or contact.address), []).append(contact)
+        brokers.setdefault(str(contact.name), []).append(contact)
     for address, contacts in brokers.items():
         if len(contacts) > 1:
             names = abbreviate([contact.expected for contact in contacts])

@@ -62,13 +62,13 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:
         return
     without_options = replace(examination, via=(), login=None, mapped=False)
     causes = [(contact, cause) for contact in failed if (cause := _cause(contact, without_options)) is not None]
-    reasons = "; ".join(f"{contact.advertised or contact.address}: {cause.why}" for contact, cause in causes[:_NAMED])
+    reasons = "; ".join(f"{contact.name}: {cause.why}" for contact, cause in causes[:_NAMED])
     more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
     why = (
         f"kproxy reaches the cluster with {option_names(examination)}. A client connects without that, and does not"
         f" reach it from this machine: {reasons}{more}."
     )
-    subjects = tuple(str(contact.advertised or contact.address) for contact in failed)
+    subjects = tuple(str(contact.name) for contact in failed)
     yield finding(Fault.KPROXY_NEEDED, subjects, why, NETWORK, symptom=causes[0][1].fault if causes else None)
 
 

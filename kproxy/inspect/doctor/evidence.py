@@ -71,9 +71,11 @@ class Contact:
     """The result of contacting one address, as a client would that expects a node there."""
 
     address: Address
+    """The address that was dialled."""
     expected: NodeKey | None
     """The node that should answer; None for a bootstrap server."""
     advertised: Address | None = None
+    """The address that a client would dial: what a node advertises, or a bootstrap server that a map replaces."""
     steps: tuple[ExaminationStep, ...] = ()
     resolved: tuple[str, ...] = ()
     """The IP addresses of the name; empty if it was not resolved here."""
@@ -96,6 +98,11 @@ class Contact:
     """Nodes of that cluster that answered at the same address when it was asked again."""
     other_clusters: tuple[str, ...] = ()
     """The ids of other clusters that answered there."""
+
+    @property
+    def name(self) -> Address:
+        """The address by which a client knows it, whose host the certificate must name."""
+        return self.advertised or self.address
 
     @property
     def answered(self) -> bool:

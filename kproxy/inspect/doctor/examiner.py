@@ -43,10 +43,13 @@ async def examine(
     questions = ClusterQuestions(intent, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
+    routes = Routes(config.map)
 
     async def bootstrap(server: Address) -> Contact:
+        dialled = routes.of_server(server).dial
         async with limit:
-            return await contacts.contact(server, then=partial(questions.ask, None))
+            name = server if dialled != server else None
+            return await contacts.contact(dialled, name=name, then=partial(questions.ask, None))
 
     examination = Examination(
         bootstrap=tuple(await asyncio.gather(*[bootstrap(server) for server in servers])),
@@ -74,13 +77,13 @@ async def examine(
     if asked is None or asked.identity is None:
         return replace(examination, not_checked=_why_not_checked(examination))
     nodes = _nodes(examination.bootstrap, asked.identity)
-    routes = Routes(config.map)
 
     async def node(endpoint: Endpoint) -> Contact:
         key = NodeKey(endpoint.kind, endpoint.node_id)
         dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
         same = next((contact for contact in examination.bootstrap if contact.address == dialled), None)
-        if same is not None:  # it was contacted already: kproxy does not log in twice
+        # It was contacted already: kproxy does not log in twice. But a certificate was checked for one name only.
+        if same is not None and (not config.tls or same.name.host == endpoint.advertised.host):
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
             return await of_nodes.contact(dialled, key, endpoint.advertised, partial(questions.ask, key))
@@ -89,7 +92,8 @@ async def examine(
     examination = replace(examination, nodes=contacts_of_nodes, **questions.answers(asked.cluster_id))
     if all(contact.is_right for contact in contacts_of_nodes):
         return examination
-    working_addresses = await find_broker_addresses(examination, contacts, questions.ask)
+    # These expect the name that a broker advertises, and not one for all certificates.
+    working_addresses = await find_broker_addresses(examination, of_nodes, questions.ask)
     examination = replace(examination, working_addresses=working_addresses, **questions.answers(asked.cluster_id))
 
     async def other(address: Address) -> OtherListener:

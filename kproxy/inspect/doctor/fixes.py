@@ -31,7 +31,7 @@ def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examinati
     if lines:
         return "", lines
     contact = examination.contact_with_answering(contacts)
-    wrong = contact.advertised or contact.address
+    wrong = contact.name
     if examination.mapped and contact.address != contact.advertised:
         return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
     if fault in _OF_THE_WAY:
@@ -64,7 +64,7 @@ def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple
 
 
 def _of_certificate(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
-    host, address = (contact.advertised or contact.address).host, shlex.quote(str(contact.address))
+    host, address = contact.name.host, shlex.quote(str(contact.address))
     if fault is Fault.PLAINTEXT_TO_TLS:
         return (f"security.protocol={'SASL_SSL' if examination.login else 'SSL'}", "ssl.truststore.location=FILE")
     if fault is Fault.TLS_TO_PLAINTEXT:

@@ -106,7 +106,7 @@ def brokers_of(examination: Examination, *, for_others: bool) -> list[ExaminedBr
             classify(working_address.host) is AddressClass.WILDCARD or not settings.is_plain(working_address.host)
         ):
             working_address = None
-        advertised = contact.advertised or contact.address
+        advertised = contact.name
         visible = _visible_settings(examination, key, advertised)
         brokers.append(
             ExaminedBroker(

@@ -38,7 +38,7 @@ def rows(examination: Examination) -> list[DrawingRow]:
         DrawingRow(0, "client on this machine" + (f", through {', '.join(examination.via)}" if examination.via else ""))
     ]
     for contact in examination.bootstrap:
-        drawn.append(_row(1, str(contact.address), contact, examination, "bootstrap server"))
+        drawn.append(_row(1, str(contact.name), contact, examination, "bootstrap server"))
     if examination.answering is None:
         return drawn
     drawn.append(DrawingRow(2, f"brokers in the metadata of {examination.answering.address}:"))
@@ -46,7 +46,7 @@ def rows(examination: Examination) -> list[DrawingRow]:
     good = [contact for contact in examination.nodes if contact not in bad]
     shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]
     for contact in sorted(shown, key=lambda contact: examination.nodes.index(contact)):
-        drawn.append(_row(3, f"{contact.expected}: {contact.advertised or contact.address}", contact, examination, ""))
+        drawn.append(_row(3, f"{contact.expected}: {contact.name}", contact, examination, ""))
     for contacts, word, state in ((bad, "fail", False), (good, "work", True)):
         count = sum(contact not in shown for contact in contacts)
         if count:
@@ -68,7 +68,7 @@ def _row(depth: int, name: str, contact: Contact, examination: Examination, role
         answer = str(identity.key) if identity.key is not None else "a broker"
         answer += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
         suffix = "" if identity.key is not None else "; it does not tell which broker it is"
-        return DrawingRow(depth, name, True, f"answers: {answer}{suffix}")
+        return DrawingRow(depth, f"{name}{dialled}", True, f"answers: {answer}{suffix}")
     proof = "" if identity.key is None else f", checked: {identity.proof.value}" if identity.proof else ""
     return DrawingRow(
         depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed"

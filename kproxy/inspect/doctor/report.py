@@ -150,7 +150,7 @@ def not_checked(report: DoctorReport) -> list[str]:
     unchecked = [*last.not_checked, *intent_checks.not_tried(last)]
     if not assumed:
         return unchecked
-    addresses = abbreviate([contact.advertised or contact.address for contact in assumed], _ALIKE)
+    addresses = abbreviate([contact.name for contact in assumed], _ALIKE)
     text = f"whether the right broker of the cluster answers at {addresses}: this user may not see that"
     return [*unchecked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 

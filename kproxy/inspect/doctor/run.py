@@ -123,7 +123,7 @@ class DoctorRun:
             if any(finding.is_error for finding in findings) or (
                 last.kproxy_options and direct_access.is_reached(last) is not True
             ):
-                outcome = await find_working_line(last, line, load_one, contacts.quiet(), selector)
+                outcome = await find_working_line(last, line, load_one, selector)
         return DoctorReport(cluster.name, first, tuple(findings), outcome, examined, again)
 
     async def _neighbour(self, examination: Examination) -> NeighbourKproxy | None:
@@ -189,7 +189,7 @@ def run(
 
 def _write(path: Path, report_of_cluster: DoctorReport) -> None:
     verdict = "nothing is wrong" if report_of_cluster.healthy else f"{len(report_of_cluster.problems)} problems"
-    servers = ", ".join(str(contact.address) for contact in report_of_cluster.examination.bootstrap)
+    servers = ", ".join(str(contact.name) for contact in report_of_cluster.examination.bootstrap)
     path.write_text(picture.svg(report_of_cluster.examination, f"kproxy doctor {servers}: {verdict}"), "utf-8")
 
 

@@ -1,7 +1,8 @@
-"""The addresses to dial for a node's advertised address, in order. Pure.
+"""The addresses to dial for a node's advertised address, in order, and for a bootstrap server. Pure.
 
 If a `--map` matches, its address is the only one. Otherwise they are: the advertised address itself; other addresses
-that are known to belong to this node; bootstrap servers that may belong to any node.
+that are known to belong to this node; bootstrap servers that may belong to any node. A map for a node id matches no
+bootstrap server.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class RouteMap(Protocol):
 
     def matches(self, advertised: Address, node: str) -> bool: ...
     def dial(self, advertised: Address) -> Address: ...
+
+
+NO_NODE = ""
+"""The label of a bootstrap server, which no `--map` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,14 @@ class Routes:
                 kinds.setdefault(address, kind)
         return [Route(address, kind) for address, kind in kinds.items()]
 
+    def of_server(self, server: Address) -> Route:
+        """Return the route to a bootstrap server."""
+        for at, route_map in enumerate(self._maps):
+            if route_map.matches(server, NO_NODE):
+                self._used.add(at)
+                return Route(route_map.dial(server), RouteKind.MAPPED)
+        return Route(server, RouteKind.ADVERTISED)
+
     def unused_maps(self) -> list[RouteMap]:
-        """Return the maps that no node has matched so far."""
+        """Return the maps that no node and no bootstrap server has matched so far."""
         return [route_map for at, route_map in enumerate(self._maps) if at not in self._used]

@@ -225,7 +225,7 @@ class Explorer:
                 raise _Conflict(self._dialer.reachability.other_cluster_text(server, cluster_id))
         first = True
         for server, identity in answers.items():
-            self._dialer.verifier.note_identity(server, identity)
+            self._dialer.verifier.note_identity(self._dialer.routes.of_server(server).dial, identity)
             log.debug("cluster %s: %s is %s", self.config.title, server, identity.key or "a node of it")
             if first:
                 first = False
@@ -256,6 +256,7 @@ class Explorer:
     async def _ask(self, server: Address, limit: asyncio.Semaphore) -> BrokerIdentity | KproxyError:
         async with limit:
             try:
-                return await self._dialer.verifier.identify_bootstrap(server)
+                dial = self._dialer.routes.of_server(server).dial
+                return await self._dialer.verifier.identify_bootstrap(dial, server.host)
             except KproxyError as error:
                 return error

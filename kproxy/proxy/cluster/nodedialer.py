@@ -21,7 +21,7 @@ from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
-from kproxy.net.dial.routes import Route, RouteKind, Routes
+from kproxy.net.dial.routes import Route, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
 from kproxy.proxy.cluster.reachability import (
@@ -114,6 +114,7 @@ class NodeDialer:
         self._on_news = on_news
         self._agree = agree
         self.routes = Routes(config.map)
+        self.dialled_servers = _dialled_servers(config)  # the address of each bootstrap server, in their order
         self.reachability = ReachabilityState(cluster_id=config.cluster_id)
         self._outages = Outages()
         self._loops_silent_until = 0.0
@@ -130,6 +131,7 @@ class NodeDialer:
         self.verifier.reconfigure(config)
         if config.map != before.map:
             self.routes = Routes(config.map)
+        self.dialled_servers = _dialled_servers(config)
         reachability = self.reachability
         if config.bootstrap_servers != before.bootstrap_servers:
             reachability.bootstrap_index = 0
@@ -161,12 +163,12 @@ class NodeDialer:
             for address_map in config.map:
                 if address_map.matches(node.advertised, node.key.label):
                     return address_map.dial(node.advertised) == dial
-        if dial in config.bootstrap_servers:
+        if dial in _dialled_servers(config):
             return True
         return key is not None and any(dial == address_map.advertised for address_map in self._topology.nodes.values())
 
     def _in_use(self, address: Address, key: NodeKey) -> bool:
-        return address in self._config.bootstrap_servers or self._may_be_route(self._config, key, address)
+        return address in self.dialled_servers or self._may_be_route(self._config, key, address)
 
     async def close(self) -> None:
         """Close what is kept open for later connections."""
@@ -249,7 +251,7 @@ class NodeDialer:
         for step in range(len(servers)):
             index = (self.reachability.bootstrap_index + step) % len(servers)
             try:
-                upstream = await self.verifier.connect(None, Route(servers[index], RouteKind.ADVERTISED))
+                upstream = await self.verifier.connect(None, self.routes.of_server(servers[index]), servers[index].host)
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
@@ -266,7 +268,7 @@ class NodeDialer:
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
             try:
-                upstream = await self.verifier.connect(key, route)
+                upstream = await self.verifier.connect(key, route, self.verifier.advertised(key).host)
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
@@ -302,7 +304,7 @@ class NodeDialer:
         """
         reachability = self.reachability
         learned = [node_address.address for node_address in reachability.addresses_of(key)]
-        unidentified = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
+        unidentified = [server for server in self.dialled_servers if self.verifier.may_be_any_node(server)]
         routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, unidentified)
         worked = reachability.of_node(key).route
 
@@ -325,6 +327,12 @@ class NodeDialer:
         if self.reachability.cluster_id is None and (agreed := self._agree(cluster_id)) != cluster_id:
             self.reachability.cluster_id, self.reachability.by_agreement = agreed, True
         return self.reachability.claim_cluster_id(cluster_id, reported_by)
+
+
+def _dialled_servers(config: ClusterConfig) -> list[Address]:
+    """Return the address that is dialled for each bootstrap server, in their order."""
+    routes = Routes(config.map)
+    return [routes.of_server(server).dial for server in config.bootstrap_servers]
 
 
 def _without_traceback(error: UpstreamError) -> UpstreamError:

@@ -124,9 +124,11 @@ class NodeVerifier:
             raise UpstreamError("other", f"{key} is no longer in the metadata")
         return node.advertised
 
-    async def connect(self, key: NodeKey | None, route: Route) -> VerifiedConnection:
-        """Open and verify a connection to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
-        name = route.dial.host if key is None else self.advertised(key).host
+    async def connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
+        """Open and verify a connection to a node, or, for None, to a bootstrap server. Raises UpstreamError.
+
+        `name` is the host name that the certificate must have, whatever address the route dials.
+        """
         return await self._count_dial(key, self._connect(key, route, name))
 
     async def _connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
@@ -171,19 +173,22 @@ class NodeVerifier:
             raise
         return VerifiedConnection(connection.sock, key, route.dial, connection.login)
 
-    async def identify_bootstrap(self, server: Address) -> BrokerIdentity:
-        """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired)."""
-        return await self._count_dial(None, self._identify_bootstrap(server))
+    async def identify_bootstrap(self, dial: Address, name: str) -> BrokerIdentity:
+        """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired).
 
-    async def _identify_bootstrap(self, server: Address) -> BrokerIdentity:
+        `name` is the host name that the certificate must have.
+        """
+        return await self._count_dial(None, self._identify_bootstrap(dial, name))
+
+    async def _identify_bootstrap(self, dial: Address, name: str) -> BrokerIdentity:
         for _ in range(_ATTEMPTS):
-            connection = await self._connector.open(server, server.host)
+            connection = await self._connector.open(dial, name)
             with connection.sock:
                 try:
-                    return await self._identify_connection(connection, server)
+                    return await self._identify_connection(connection, dial)
                 except ClosedOnOptionalRequest as error:
                     closed = error
-        raise UpstreamError(closed.reason, f"{server}: {closed}")
+        raise UpstreamError(closed.reason, f"{dial}: {closed}")
 
     async def _identify_connection(
         self, connection: UpstreamConnection, address: Address, expected: NodeKey | None = None
@@ -206,7 +211,7 @@ class NodeVerifier:
                 problem = NodeReachability(problem=str(error), reason=error.reason, since=time())
                 self._dialer.note(DialOutcome(key, problem))
             else:  # the client's next attempt begins with the next server
-                servers = self._config.bootstrap_servers
+                servers = self._dialer.dialled_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile
                     self._dialer.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
@@ -256,7 +261,7 @@ class NodeVerifier:
         """Note the node at an address, if the answer shows it."""
         key, proof = identity.key, identity.proof
         if key is not None and proof is not None:
-            if address in self._config.bootstrap_servers:
+            if address in self._dialer.dialled_servers:
                 self._identified_at[address] = monotonic()
             before = self._dialer.reachability.node_addresses.get(address)
             if before is None or before.key != key or before.proof is not proof:

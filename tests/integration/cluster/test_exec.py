@@ -66,7 +66,8 @@ def test_each_broker_that_cannot_be_reached_is_said_once(cluster: DevCluster) ->
     """HOST:PORT needs no -b here."""
     first = cluster.bootstrap.partition(",")[0]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
-    command = [sys.executable, "-m", "kproxy", "exec", first, "--map", "*=127.0.0.1:1", "--timeout", "2s", "--", "true"]
+    lost_way = ["--map", "*.internal=127.0.0.1:1"]
+    command = [sys.executable, "-m", "kproxy", "exec", first, *lost_way, "--timeout", "2s", "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert (done.returncode, done.stdout) == (125, "")
     lost = [line for line in done.stderr.splitlines() if "cannot be reached: " in line]

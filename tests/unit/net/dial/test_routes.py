@@ -48,6 +48,19 @@ def test_no_address_is_a_candidate_twice() -> None:
     assert [route.dial for route in routes] == [THERE, BOOTSTRAP, OTHER]
 
 
+def test_a_bootstrap_server_has_maps_too() -> None:
+    exact, near = Map.parse("b1.internal:9092=one:1"), Map.parse("*.internal=gate:{port}")
+    for maps, dial in (([exact, near], Address("one", 1)), ([near, exact], Address("gate", 9092))):
+        assert Routes(maps).of_server(THERE) == Route(dial, RouteKind.MAPPED)
+    for other in ("node:1=one:1", "node:controller-1=one:1", "b2.internal=two:2", "b1.internal:1=one:1"):
+        routes = Routes([Map.parse(other)])
+        assert routes.of_server(THERE) == Route(THERE, RouteKind.ADVERTISED)
+        assert len(routes.unused_maps()) == 1
+    used = Routes([near])
+    used.of_server(THERE)
+    assert used.unused_maps() == []
+
+
 def test_maps_that_never_matched_are_told() -> None:
     maps = [Map.parse("b1.internal=one:1"), Map.parse("typo.internal=two:2"), Map.parse("node:9=nine:9")]
     routes = Routes(maps)

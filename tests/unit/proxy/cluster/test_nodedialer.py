@@ -15,6 +15,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
+from kproxy.config.values import Map
 from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
@@ -112,14 +113,32 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 # Which route
 
 
+async def test_a_map_for_a_bootstrap_server(here: Site) -> None:
+    """Its name resolves nowhere; what it leads to is also an address of the node that answers there."""
+    one, one_at = here.broker(1)
+    one.nodes = [(1, "b1.internal", 9093)]
+    server = Address("seed.internal", 9092)
+    reach = here.cluster(server, map=(Map.parse(f"seed.internal:9092={one_at}"),))
+    await here.explorer.explore()
+    assert (await reaches(reach, None)).dial == one_at
+    upstream = await reaches(reach, 1)
+    assert (upstream.dial, reach.reachability.of_node(key(1)).proof) == (one_at, Proof.OWN_WORD)
+    assert reach.routes.unused_maps() == []
+    without = ClusterConfig(bootstrap_servers=(server,), connect_timeout=0.5)
+    affects = reach.reconfigure(without, None, 0.1)
+    assert affects(None, one_at)
+    with pytest.raises(UpstreamError, match=r"seed\.internal"):
+        await reaches(reach, None)
+
+
 async def test_a_broker_without_a_cluster_id_is_refused_if_required(here: Site) -> None:
     one, one_at = here.broker(1, None)
     one.nodes = at((1, one_at))
     reach = here.cluster(one_at, cluster_id="c")
     with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
-        await reach.verifier.identify_bootstrap(one_at)
+        await reach.verifier.identify_bootstrap(one_at, one_at.host)
     one.cluster_id = "c"
-    assert (await reach.verifier.identify_bootstrap(one_at)).cluster_id == "c"
+    assert (await reach.verifier.identify_bootstrap(one_at, one_at.host)).cluster_id == "c"
 
 
 async def test_an_address_that_says_more_than_it_was_asked(here: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.protocol.wire.api import APIS
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy
 from tests.matrix.brokers import FORBIDDEN
 from tests.matrix.client import Client
@@ -51,6 +53,16 @@ def test_records_groups_and_transactions(older_kproxy: Kproxy, client: Client, t
         assert _requests(older_kproxy, key, NEWEST[key]), f"{APIS[key].name}: the newest version is not in use"
     for key in set(UNKNOWN) & set(APIS):
         assert not older_kproxy.metric("kproxy_requests_total", api=APIS[key].name)
+
+
+def test_what_clients_lose_by_that_is_logged_once(older_kproxy: Kproxy) -> None:
+    for _ in range(2):
+        with RawClient(older_kproxy.bootstrap) as client:
+            assert client.works()
+    lines = [line for line in older_kproxy.log.splitlines() if "which this kproxy does not know" in line]
+    keys = [int(key) for line in lines for key in re.findall(r"the API with key (\d+)", line)]
+    assert len(keys) == len(set(keys)) > 0
+    assert set(keys) <= set(UNKNOWN) & set(APIS)
 
 
 def _requests(kproxy: Kproxy, key: int, version: int) -> float:

@@ -139,6 +139,12 @@ API_UNKNOWN = Message(
     "The sender is a broker or a controller, or a client that is newer than this kproxy.",
     reason="unknown-api",
 )
+API_KEPT_FROM_CLIENTS = Message(
+    "the broker offers the API with key {key}, which this kproxy does not know and keeps from clients, because its responses may have addresses: what needs this API fails through kproxy alone. Use a newer kproxy. The first client without it: {client}",
+    "The broker is newer than this kproxy. The line comes once for each API, with the first client that asked for the "
+    "versions; it need not be one that uses the API. A client that can do without the API does so, as with an older "
+    "broker; Java's tools report `UnsupportedVersionException`.",
+)
 REQUEST_TOO_LARGE = Message(
     "the client sent a {api}request of {size} bytes; allowed are 10 to {max_request}{option}",
     "Raise `--max-request-size`, and `socket.request.max.bytes` in the broker.",

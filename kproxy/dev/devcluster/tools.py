@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION, Progress, class_path, fetch_jars, find_java
 
-# The scripts of Kafka's distribution, and the class that each of them runs (4.x).
+# The scripts of Kafka's distribution, and the class that each of them runs (4.4).
 TOOLS: Mapping[str, str] = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
@@ -34,9 +35,13 @@ TOOLS: Mapping[str, str] = {
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
+
+# Those that another class ran before 4.4.
+_BEFORE_4_4: Mapping[str, str] = {"kafka-configs": "kafka.admin.ConfigCommand"}
 
 # Small and quick to start: the serial collector and the first compiler alone. Nothing here is a benchmark.
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -50,11 +55,12 @@ class Programs:
     jars: Path
     options: Sequence[str] = ()
     """Further options of Java."""
+    version: str = DEFAULT_VERSION
 
     @classmethod
     def of(cls, version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Programs:
         """Find Java and fetch the jars if they are not in the cache. Raises ConfigError if that fails."""
-        return cls(java=find_java(version), jars=fetch_jars(version, progress))
+        return cls(java=find_java(version), jars=fetch_jars(version, progress), version=version)
 
     @property
     def archive(self) -> Path:
@@ -78,9 +84,13 @@ class Programs:
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
             "-cp",
             class_path(self.jars),
-            TOOLS.get(main, main),
+            self._main_class(main),
             *args,
         ]
+
+    def _main_class(self, main: str) -> str:
+        is_older = tuple(int(part) for part in re.findall(r"\d+", self.version)[:2]) < (4, 4)
+        return _BEFORE_4_4[main] if is_older and main in _BEFORE_4_4 else TOOLS.get(main, main)
 
     def _sharing(self) -> Sequence[str]:
         archive = self.archive

@@ -13,10 +13,12 @@ from types import MappingProxyType
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import features
-from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.api import APIS, NOT_FOR_CLIENTS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_size, skip_tags, uvarint
 
+# The most keys of unknown APIs that are reported of one response.
+_MOST_UNKNOWN = 16
 # The largest ApiVersions response, in bytes; usual ones have a few hundred.
 LIMIT = 256 * 1024
 
@@ -32,18 +34,21 @@ def newest_version(api: ApiKey, highest: Mapping[int, int]) -> int:
     return min(api.newest, highest.get(api, api.newest))
 
 
-def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:
+def cap(
+    frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS, unknown: list[int] | None = None
+) -> bytes:
     """Return an ApiVersions response, whole with its size field, capped.
 
     `highest` has the API keys whose newest version is lower than the table's, or -1 to leave the API out. `version` is
     the request's; a broker that does not support it answers with error 35 in version 0 (KIP-511). Raises WireError if
     the response is malformed. A response with an error stays as it is, unless it lists versions all the same.
+    `unknown` gets the keys of APIs that are left out because they are newer than kproxy, 16 at most.
     """
     error = INT16.unpack_from(frame, 8)[0] if len(frame) >= 10 else 0
     if error not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
         return bytes(frame)  # it names no versions that a client would use
     try:
-        return _cap(frame, 0 if error else version, highest)
+        return _cap(frame, 0 if error else version, highest, [] if unknown is None else unknown)
     except (Underflow, WireError) as problem:
         if error:
             return bytes(frame)  # librdkafka's mock cluster refuses in a shape of its own
@@ -52,7 +57,7 @@ def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS
         raise malformed("an ApiVersions response ends before its last field") from None
 
 
-def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
+def _cap(frame: Buffer, version: int, highest: Mapping[int, int], unknown: list[int]) -> bytes:
     end = len(frame)
     if end < 10:
         raise Underflow
@@ -73,6 +78,8 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
         limit = -1 if api is None else newest_version(api, highest)
         if api is None or oldest > limit or newest < api.oldest:
             capped[key] = -1
+            if api is None and key not in NOT_FOR_CLIENTS and len(unknown) < _MOST_UNKNOWN:
+                unknown.append(key)
             continue
         if newest > limit:
             capped[key] = limit

@@ -41,13 +41,15 @@ class Response(ABC):
 
     `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they arrive. While it
     is `busy`, it has done as much as it may in one turn: call `feed` again, first with the bytes that it has not taken,
-    perhaps none. `endpoints` counts the rewritten ones.
+    perhaps none. `endpoints` counts the rewritten ones; `unknown_apis` has the keys of APIs that were left out because
+    they are newer than kproxy.
     """
 
     def __init__(self, size: int) -> None:
         self.left = size + 4
         self.passing = self.busy = False
         self.endpoints = 0
+        self.unknown_apis: list[int] = []
         self._size = size
         self._held = bytearray()
 
@@ -86,7 +88,9 @@ class ApiVersionsResponse(Response):
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
-        return len(chunk), apiversions.cap(self._held, self._version, self._highest) if ends else b""
+        if not ends:
+            return len(chunk), b""
+        return len(chunk), apiversions.cap(self._held, self._version, self._highest, self.unknown_apis)
 
 
 class _WalkedResponse(Response):

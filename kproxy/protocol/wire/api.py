@@ -142,3 +142,5 @@ class ApiKey(IntEnum):
 
 APIS: dict[int, ApiKey] = {api.value: api for api in ApiKey}
 """The APIs by their keys."""
+NOT_FOR_CLIENTS = frozenset({4, 5, 6, 7, 82})
+"""The keys of the APIs that the table leaves out."""

@@ -30,6 +30,7 @@ switchableunit      what a unit that can be switched needs beside its sessions
 writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
 sessionguards       the guards of a unit's sessions after a switch
 observers           the observers of the sessions: the live feed and the packet capture
+unknownapis         the warnings that brokers offer APIs which kproxy keeps from clients
 tasks               task groups in which a failed task does not end the others
 
 Which node kproxy has reached

@@ -29,6 +29,7 @@ from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.observers import SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
+from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls, SessionCalls
@@ -106,6 +107,7 @@ class Sessions:
                 route.config.max_request_size,
                 partial(self._metrics.count_rewritten, self._name),
                 partial(self._on_handshake, connection),
+                partial(self._on_unknown_apis, connection),
             )
             on_end = partial(self._ended, connection)
             session = Session(self._pump, connection.sock, upstream.sock, conversation, counters, on_end)
@@ -329,6 +331,11 @@ class Sessions:
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
+
+    def _on_unknown_apis(self, connection: ClientConnection, keys: Sequence[int]) -> None:
+        if connection.session is not None:
+            introduction = connection.session.conversation.introduction
+            warn_of_unknown_apis(self._name, connection.peer, introduction, keys)
 
     async def _keep_logged_in(self, connection: ClientConnection, session: Session, logged_in: LoginContext) -> None:
         try:

@@ -41,7 +41,7 @@ flight (`inflight`). What always holds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -88,6 +88,8 @@ class Conversation:
     upstream, and nothing need be from the client.
 
     `on_handshake` receives the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
+    `on_unknown_apis` receives the keys of APIs that a broker offers and that kproxy keeps from the client, because they
+    are newer than kproxy.
     `requested`: the client has sent a Kafka request. `introduction`: what its first request says about the client.
     `hold_count`: the number of holds on the client's requests. `used_calls`: the APIs that the client has used; None if
     that is not recorded.
@@ -123,6 +125,7 @@ class Conversation:
         max_request: int,
         on_rewritten: Callable[[str, int], None] = lambda api, endpoints: None,
         on_handshake: Callable[[str], None] = lambda mechanism: None,
+        on_unknown_apis: Callable[[Sequence[int]], None] = lambda keys: None,
     ) -> None:
         self._all_calls = calls
         self._calls = calls  # those that pass no gate
@@ -130,7 +133,7 @@ class Conversation:
         self._max_request = max_request
         self._on_handshake = on_handshake
         self._in_flight = InFlight()
-        self._responses = Responses(self._in_flight, localise, on_rewritten)
+        self._responses = Responses(self._in_flight, localise, on_rewritten, on_unknown_apis)
         self.from_upstream: Callable[[Buffer, float], Buffer] = self._responses.take
         self.answers = bytearray()
         self._left_to_broker = 0  # bytes of the current request that pass as they come

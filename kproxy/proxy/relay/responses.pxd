@@ -11,7 +11,7 @@ cdef class Responses:
     cdef public Call _call, _half_sent
     cdef public InFlight _in_flight
     cdef public Py_ssize_t _left
-    cdef public object _localise, _on_rewritten, _response, _tail, on_busy
+    cdef public object _localise, _on_rewritten, _on_unknown_apis, _response, _tail, on_busy
     cdef public bint begun
 
     @cython.locals(

@@ -5,7 +5,7 @@ The rules are in `conversation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kproxy.base.errors import WireError
 from kproxy.base.messages.sessions import CORRELATION_MISMATCH, UNSOLICITED_RESPONSE
@@ -33,16 +33,24 @@ class Responses:
         "_left",
         "_localise",
         "_on_rewritten",
+        "_on_unknown_apis",
         "_response",
         "_tail",
         "begun",
         "on_busy",
     )
 
-    def __init__(self, in_flight: InFlight, localise: Localise, on_rewritten: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        in_flight: InFlight,
+        localise: Localise,
+        on_rewritten: Callable[[str, int], None],
+        on_unknown_apis: Callable[[Sequence[int]], None],
+    ) -> None:
         self._in_flight = in_flight
         self._localise = localise
         self._on_rewritten = on_rewritten
+        self._on_unknown_apis = on_unknown_apis
         self._left = 0  # bytes of the current response that pass as they come
         self._half_sent: Call | None = None  # the call of that response
         self._response: Response | None = None  # the response that is being rewritten,
@@ -188,6 +196,8 @@ class Responses:
         assert self._call is not None
         if self._response.endpoints:
             self._on_rewritten(self._call.api, self._response.endpoints)
+        if self._response.unknown_apis:
+            self._on_unknown_apis(self._response.unknown_apis)
         self._response = self._call = None
 
     def _pass_token(self, chunk: Buffer, at: int) -> int:

@@ -66,6 +66,19 @@ def test_versions_are_capped_and_unknown_apis_left_out(version: int, sizes: list
     assert talk.conversation.is_idle
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_apis_that_are_newer_than_kproxy_are_reported(version: int) -> None:
+    """Not those of brokers only, nor those of which another version is offered; and of many only some."""
+    said = response(ApiKey.API_VERSIONS, version, body(version, [(key, 0, 0) for key in (95, 6, 82, 3, 32767)]))
+    unknown: list[int] = []
+    apiversions.cap(said, version, unknown=unknown)
+    assert unknown == [95, 32767]
+    many = response(ApiKey.API_VERSIONS, version, body(version, [(key, 0, 0) for key in range(1000, 9000)]))
+    unknown = []
+    apiversions.cap(many, version, unknown=unknown)
+    assert unknown == list(range(1000, 1016))
+
+
 @pytest.mark.parametrize("version", range(3, 5))
 def test_features_stay_as_they_are(version: int) -> None:
     entries = [(ApiKey.PRODUCE, 3, 99), (99, 0, 0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from kproxy.client.sasl.exchange import SaslSession
 from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster import insessionchannel, pendingconnections, sessions
+from kproxy.proxy.cluster import insessionchannel, pendingconnections, sessions, unknownapis
 from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.nodedialer import Outage, Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
@@ -64,6 +65,40 @@ async def test_a_session_from_its_first_request_to_its_end(house: House) -> None
     far.sock.close()
     await until(lambda: not one.held, "it is over")
     assert one.metrics.node("default", NODE.label).sessions_open == 0
+
+
+@in_house
+async def test_an_api_that_is_newer_than_kproxy_is_named_once(
+    house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process, of all clusters; and a broker that offers thousands does not fill the log."""
+    warned_of: set[int] = set()
+    monkeypatch.setattr(unknownapis, "_warned_of", warned_of)
+
+    async def asks(one: Running, *keys: int) -> None:
+        client, far = await one.session()
+        await client.say(request(API_VERSIONS_V0, 1))
+        await far.hear(request(API_VERSIONS_V0, 1))
+        known = b"\0\3\0\0\0\5"
+        offered = b"".join(struct.pack(">hhh", key, 0, 0) for key in keys) + known
+        await far.say(response(1, struct.pack(">hi", 0, len(keys) + 1) + offered))
+        await client.hear(response(1, struct.pack(">hi", 0, 1) + known))
+        client.sock.close()
+        await far.ended()
+        far.sock.close()
+
+    one, other = house.cluster(), house.cluster()
+    await asks(one, 95)
+    await asks(one, 95)
+    await asks(other, 95, 96)
+    lines = [line for line in caplog.messages if "which this kproxy does not know" in line]
+    assert [line.partition(", which")[0] for line in lines] == [
+        f"cluster default: the broker offers the API with key {key}" for key in (95, 96)
+    ]
+    assert ": me at 127.0.0.1:" in lines[0]
+    for first in range(1000, 3000, 20):
+        await asks(one, *range(first, first + 20))
+    assert len(warned_of) == len([line for line in caplog.messages if "which this kproxy does not know" in line]) == 32
 
 
 @in_house

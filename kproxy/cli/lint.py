@@ -10,11 +10,14 @@ from kproxy.cli import completion
 from kproxy.cli.findings import format_option
 from kproxy.cli.group import kproxy
 
-_KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
+_KINDS = (
+    *("server", "env", "compose", "kubernetes", "helm", "redpanda"),
+    *("client", "librdkafka", "jaas", "connect", "connector", "spark", "application"),
+)
 
 
 @kproxy.command(short_help="Find mistakes in the listeners of Kafka configurations.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=str, shell_complete=completion.files)
+@click.argument("files", nargs=-1, metavar="FILE…", type=str, shell_complete=completion.files)
 @click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
 @click.option(
     "--host", default="", metavar="HOST", help="The host by which clients reach the brokers, for corrected lines."
@@ -22,17 +25,23 @@ _KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
 @format_option
 @click.option("--fix", is_flag=True, help="Show the corrected files as a diff.")
 @click.option("--write", is_flag=True, help="With --fix: write the corrected files.")
-def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bool, write: bool) -> int:
+@click.option("--explain", "rule", metavar="RULE", help="Say why a rule is there, with an example; read no file.")
+def lint(
+    files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bool, write: bool, rule: str | None
+) -> int:
     """Find mistakes in the listeners of Kafka configurations, and say who can connect where.
 
     \b
       kproxy lint server.properties
       kproxy lint docker-compose.yml client.properties
       kproxy lint --fix --write docker-compose.yml
+      kproxy lint --explain advertised-wildcard
 
-    FILE is a server.properties, a Docker Compose file, a Kafka resource of Strimzi or CFK, or the file of a client, of
-    Kafka Connect or of Spark. '-' is standard input. Files that are given together are looked at together. The command
-    opens no connection. The exit code is 0 without mistakes, 1 with mistakes, and 2 if a file cannot be read.
+    FILE is what configures a broker or a client: a server.properties, a Docker Compose file, an .env, manifests of
+    Kubernetes, Helm values, a redpanda.yaml, a client.properties, a file of librdkafka, a JAAS file, the worker or a
+    connector of Kafka Connect, or the configuration of Spark, Spring, Quarkus, AKHQ or kafka-ui. '-' is standard
+    input. Files that are given together are looked at together. The command opens no connection. The exit code is 0
+    without mistakes, 1 with mistakes, and 2 if a file cannot be read.
     """
     from kproxy.advice.lint import fixes, output
     from kproxy.advice.lint.filekinds import FileKind
@@ -40,6 +49,10 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     from kproxy.advice.lint.linter import lint as run
     from kproxy.advice.lint.source import STDIN, SourceFile, UnreadableError, read_source
 
+    if rule is not None:
+        return _explain(rule, form)
+    if not files:
+        raise click.UsageError("name the files to look at, or a rule with --explain")
     if write and not fix:
         raise click.UsageError("--write needs --fix")
     if write and STDIN in files:
@@ -75,6 +88,25 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
         click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
         report = LintReport(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
     return 2 if report.unreadable else 1 if report.has_mistakes else 0
+
+
+def _explain(name: str, form: str) -> int:
+    """Print one rule."""
+    from difflib import get_close_matches
+
+    from kproxy.advice.lint import output
+    from kproxy.advice.lint.rules.table import RULES
+
+    rule = RULES.get(name.strip().strip("[]").lower())
+    if rule is None:
+        near = get_close_matches(name, RULES, 1)
+        more = f"did you mean {near[0]}?" if near else "a finding has its rule in brackets at the end of its first line"
+        raise click.UsageError(f"--explain: kproxy lint has no rule '{output.clean(name)}'; {more}")
+    if form == "json":
+        click.echo(output.rule_json(rule))
+    else:
+        click.echo("\n".join(output.rule_text(rule)))
+    return 0
 
 
 def _variables(path: Path | None) -> dict[str, str]:

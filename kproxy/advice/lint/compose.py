@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 
-from kproxy.advice.lint import images
-from kproxy.advice.lint.model import (
-    BrokerConfig,
-    ClientConfig,
-    Container,
-    ImageFamily,
-    PublishedPort,
-    Setup,
-    parse_servers,
-)
-from kproxy.advice.lint.tree import YamlNode
-from kproxy.advice.lint.value import ConfigValue
+from kproxy.advice.lint import images, redpanda
+from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
+from kproxy.advice.lint.filekinds import FileKind
+from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, PublishedPort, Setup
+from kproxy.advice.lint.tree import YamlNode, flatten, parse_block
+from kproxy.advice.lint.value import ConfigValue, LineLayout
 from kproxy.advice.lint.variables import interpolate
 
 # Services are compared pairwise, so their number is bounded.
-_MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE = 200, 1000, 1000
+_MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE, _MOST_COPIES, _MOST_BLOCKS = 200, 1000, 1000, 1000, 20
 _HELPERS = ("zookeeper", "schema-registry", "-ui", "connect", "rest", "ksql", "control-center", "exporter", "init")
-_BOOTSTRAP = re.compile(
-    r"(?:.*_)?(BOOTSTRAP_?SERVERS?|BOOTSTRAP|BROKERS?|BROKER_?LIST|BROKER_?CONNECT|BROKER_?URLS?|KAFKA_HOSTS?)",
-    re.IGNORECASE,
-)
-_ADDRESS = re.compile(r"(?:[A-Z_]+://)?(?:\[[^\]]*\]|[^\[\]:/\s,]+):\d{1,5}(?:,.*)?", re.DOTALL)
 # The directories from which images read further settings.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}
 
@@ -75,13 +65,14 @@ class _ServiceReader:
             uses_host_network=mode == "host",
             published_ports=tuple(published[:_MOST_PORTS]),
             environment=self.parse_environment(node["environment"]),
-            count=next((int(count) for count in counts if count.isdigit()), 1),
         )
         self.setup.containers.append(service)
+        self.setup.interpolated.append(service.environment)
         if node["extends"]:
             self.setup.add_unchecked(f"{where}: what it takes from 'extends'")
-        if not self.add_broker(service, node, where):
-            self.add_clients(service)
+        copies = next((min(int(count), _MOST_COPIES) for count in counts if count.isdecimal() and int(count)), 1)
+        if not self.add_broker(service, node, where, copies) and not self.add_redpanda(service, node):
+            self.add_clients(service, node)
 
     def parse_environment(self, node: YamlNode) -> dict[str, ConfigValue]:
         values = [value.value(self.interpolate) for value in node.mapping.values()]
@@ -100,7 +91,7 @@ class _ServiceReader:
         inside = int(target) if target.isdigit() else None
         return [PublishedPort(self.text(item["host_ip"]), host_port, inside, value)]
 
-    def add_broker(self, service: Container, node: YamlNode, where: str) -> bool:
+    def add_broker(self, service: Container, node: YamlNode, where: str, copies: int) -> bool:
         """Add the broker that a service runs; return False if the service is no broker."""
         listening = [
             word for word in service.environment if re.fullmatch(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS", word)
@@ -120,11 +111,7 @@ class _ServiceReader:
         has_command = node["command"] or node["entrypoint"]
         if not listening and has_command and not any(word.startswith("KAFKA_") for word in service.environment):
             return False  # a container for Kafka's tools
-        settings: dict[str, ConfigValue] = {}
-        for word, value in service.environment.items():
-            name = images.property_name(image.family, word)
-            if name and (name not in settings or word.startswith("KAFKA_CFG_")):
-                settings[name] = value
+        settings = images.settings_of(image.family, service.environment)
         complete = not self.has_external_settings(node, image.family, where)
         self.setup.brokers.append(
             BrokerConfig(
@@ -137,6 +124,9 @@ class _ServiceReader:
                 version=image.version,
                 kraft_only=image.kraft_only,
                 complete=complete,
+                environment=service.environment,
+                layout=LineLayout.MAPPING,
+                copies=copies,
             )
         )
         return True
@@ -151,21 +141,22 @@ class _ServiceReader:
             self.setup.add_unchecked(f"{where}: the settings in {' and '.join(sources)}")
         return bool(sources or node["extends"])
 
-    def add_clients(self, service: Container) -> None:
-        """Add a client for each variable of a service that names bootstrap servers."""
-        for word, value in service.environment.items():
-            if _BOOTSTRAP.fullmatch(word) and _ADDRESS.fullmatch(value.text.strip()) and parse_servers(value):
-                protocol = self.protocol_variable(service, word)
-                settings = {"security.protocol": protocol} if protocol is not None else {}
-                name = f"service {service.name}"
-                servers = tuple(parse_servers(value))
-                self.setup.clients.append(ClientConfig(name, value.location, servers, settings, service))
+    def add_redpanda(self, service: Container, node: YamlNode) -> bool:
+        """Add the Redpanda broker that a service runs; return False if it runs none."""
+        command = node["command"]
+        words = [item.value(self.interpolate) for item in command.items if item.is_scalar]
+        if command.is_scalar:
+            words = [command.value(self.interpolate)]
+        return redpanda.add_broker_of_command(service, words, self.setup)
 
-    def protocol_variable(self, service: Container, word: str) -> ConfigValue | None:
-        """Return the variable with the security protocol that belongs to a variable with bootstrap servers."""
-        prefix = re.sub(r"(?i)_?BOOTSTRAP_?SERVERS?$", "", word)
-        candidates = (service.environment.get(f"{prefix}_{end}") for end in ("SECURITY_PROTOCOL", "SECURITYPROTOCOL"))
-        return next((candidate for candidate in candidates if candidate is not None), None)
+    def add_clients(self, service: Container, node: YamlNode) -> None:
+        """Add the clients that the variables of a service configure, or the files inside of variables."""
+        origin = ClientSource(service.location.source, f"service {service.name}", None, service)
+        add_clients_of_variables(origin, service.environment, self.setup)
+        for block in [value for value in node["environment"].mapping.values() if value.is_literal()][:_MOST_BLOCKS]:
+            for root in parse_block(block):
+                values, _ = flatten(root, self.interpolate)
+                add_clients(replace(origin, kind=FileKind.APPLICATION), values, self.setup)
 
 
 _PORT = re.compile(

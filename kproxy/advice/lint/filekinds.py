@@ -12,18 +12,45 @@ class FileKind(Enum):
     """The kind of a file; the values are those of `--as`."""
 
     SERVER = "server"
-    CLIENT = "client"
-    CONNECT = "connect"
-    SPARK = "spark"
+    ENV = "env"  # variables of a container, KEY=VALUE
     COMPOSE = "compose"
-    KUBERNETES = "kubernetes"  # Strimzi's or CFK's resources
+    KUBERNETES = "kubernetes"  # workloads, and the resources of Strimzi and CFK
+    HELM = "helm"  # values of a chart
+    REDPANDA = "redpanda"
+    CLIENT = "client"
+    LIBRDKAFKA = "librdkafka"
+    JAAS = "jaas"
+    CONNECT = "connect"
+    CONNECTOR = "connector"  # JSON
+    SPARK = "spark"
+    APPLICATION = "application"  # Spring, Quarkus, AKHQ, kafka-ui: properties or YAML
 
 
 # The kind of a file in which all these expressions match; the first kind counts.
 _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (FileKind.KUBERNETES, "^apiVersion:", "^kind:"),
+    (FileKind.CONNECTOR, r"\A\s*[\[{]", r'"(connector\.class|[\w.-]*bootstrap[._-]?servers)"[ \t]*:'),
     (FileKind.COMPOSE, r"""^["']?services["']?[ ]*:|\A\s*\{""", ""),
+    (
+        FileKind.REDPANDA,
+        r"^redpanda:",
+        r"^[ ]+(kafka_api|advertised_kafka_api|seed_servers|rpc_server|data_directory):",
+    ),
+    (
+        FileKind.HELM,
+        r"^(externalAccess|extraEnvVars|cp-kafka|configurationOverrides|listeners|controller|broker|kraft|extraConfig"
+        r"(Yaml)?|config|heapOpts|replicaCount|advertisedListeners):[ ]*([{\[|>#].*)?\r?$",
+        r"^(replicaCount|externalAccess|extraEnvVars|cp-kafka|configurationOverrides|listeners|controller|kraft|brokers"
+        r"|auth|sasl|image|advertisedListeners):",
+    ),
     (FileKind.SPARK, r"^[ \t]*spark\.\S", ""),
+    (
+        FileKind.APPLICATION,
+        r"^[ \t]*(%[\w-]+\.)?(spring\.(cloud\.stream\.)?kafka\.|mp\.messaging\.|quarkus\."
+        r"|kafka\.(bootstrap|clusters|sasl|security)|kafka-streams\.|akhq\.)|^[\"']?(%[\w-]+[\"']?|spring|akhq|kafka|quarkus|mp|micronaut|kafka-streams)"
+        r"[\"']?:[ ]*([{#].*)?\r?$",
+        r"(?i)bootstrap|brokers|jaas|security[.-]?protocol",
+    ),
     (
         FileKind.SERVER,
         r"^[ \t]*(listeners|advertised\.listeners|process\.roles|broker\.id|node\.id|zookeeper\.connect|log\.dirs?"
@@ -31,10 +58,23 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
         r"|advertised\.(?:host\.name|port))[ \t]*[=: ]",
         "",
     ),
-    (FileKind.CONNECT, r"^[ \t]*key\.converter", ""),
+    (FileKind.CONNECT, r"^[ \t]*(key\.converter|connector\.class)", ""),
+    (
+        FileKind.ENV,
+        r"^[ \t]*(export[ ]+)?(KAFKA_(CFG_)?((ADVERTISED_)?LISTENERS|LISTENER_\w+|NODE_ID|PROCESS_ROLES|BROKER_ID"
+        r"|ZOOKEEPER_CONNECT|CONTROLLER_\w+)|[A-Z0-9_]*BOOTSTRAP_?SERVERS?|([A-Z0-9]+_)*BROKERS|KAFKA_BROKER_?CONNECT"
+        r"|[A-Z0-9_]*SASL_JAAS_CONFIG)[ ]*=",
+        "",
+    ),
+    (
+        FileKind.JAAS,
+        r"^[ \t]*([\w.]{1,99}[ \t]*\{[ \t]*)?[\w.]{1,300}LoginModule\b",
+        r"\A(?![\s\S]*jaas[._-]config)",
+    ),
+    (FileKind.LIBRDKAFKA, r"^[ \t]*metadata\.broker\.list", ""),
     (
         FileKind.CLIENT,
-        r"^[ \t]*(bootstrap\.servers|metadata\.broker\.list|security\.protocol|sasl\.(?:jaas|mechanism)|ssl\.)",
+        r"^[ \t]*(bootstrap\.servers|security\.protocol|sasl\.(?:jaas|mechanism)|ssl\.)|\.bootstrap\.servers[ \t]*[=:]",
         "",
     ),
 )
@@ -44,13 +84,16 @@ _NAMES = (
     (FileKind.SERVER, r".*(server|broker).*\.(properties|conf)"),
     (FileKind.CLIENT, r".*client.*\.(properties|conf)"),
 )
+# The files that kcat reads by itself, and those that are called after it.
+_LIBRDKAFKA_NAMES = re.compile(r"\.?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
 
 
 def recognise_kind(source: SourceFile) -> FileKind | None:
     """Return the kind of a file; None if kproxy does not know it."""
     text = source.text.removeprefix(BOM)
+    filename = re.split(r"[/\\]", source.name)[-1].lower()
     for kind, *signs in _CONTENTS:
         if all(re.search(sign, text, re.MULTILINE) for sign in signs):
-            return kind
-    filename = re.split(r"[/\\]", source.name)[-1].lower()
+            is_librdkafka = kind is FileKind.CLIENT and _LIBRDKAFKA_NAMES.fullmatch(filename)
+            return FileKind.LIBRDKAFKA if is_librdkafka else kind
     return next((kind for kind, name in _NAMES if re.fullmatch(name, filename, re.DOTALL)), None)

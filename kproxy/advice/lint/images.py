@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kproxy.advice.lint.model import ImageFamily
+from kproxy.advice.lint.value import ConfigValue
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -126,6 +127,22 @@ def property_name(family: ImageFamily, variable: str) -> str | None:
     # Three underscores are a dash, two an underscore, one a dot.
     parts = {"___": "-", "__": "_", "_": "."}
     return re.sub("_{1,3}", lambda match: parts[match[0]], name)
+
+
+def settings_of(family: ImageFamily, environment: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Return the properties that an image makes of its variables."""
+    settings: dict[str, ConfigValue] = {}
+    for word, value in environment.items():
+        name = property_name(family, word)
+        if name and (name not in settings or word.startswith("KAFKA_CFG_")):
+            settings[name] = value
+    return settings
+
+
+def likely_family(environment: Mapping[str, object]) -> ImageFamily:
+    """Return the maker of an image that is not named, as its variables show it."""
+    is_bitnami = any(word.startswith("KAFKA_CFG_") for word in environment)
+    return ImageFamily.BITNAMI if is_bitnami else ImageFamily.OTHER
 
 
 def defaults(family: ImageFamily, settings: Mapping[str, object]) -> Mapping[str, str]:

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.advice.lint import clientfiles, compose, operators, properties, reachability
+from kproxy.advice.lint import compose, helmvalues, images, operators, properties, reachability, redpanda, workloads
+from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules import clients, cluster, containers, images, kraft, listeners, security
+from kproxy.advice.lint.rules import (
+    clientnames,
+    clients,
+    clouds,
+    cluster,
+    containers,
+    interpolation,
+    jaas,
+    kraft,
+    listeners,
+    security,
+)
+from kproxy.advice.lint.rules import images as image_rules
 from kproxy.advice.lint.rules import operators as operator_rules
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import BOM, Edit, SourceFile
-from kproxy.advice.lint.tree import MalformedError, YamlNode, duplicate_keys, parse_documents
+from kproxy.advice.lint.tree import MalformedError, YamlNode, duplicate_keys, flatten, parse_documents
+from kproxy.advice.lint.value import ConfigValue
+from kproxy.advice.lint.variables import env_values
 from kproxy.base.diagnostic import Severity
 
 _MAX_FINDINGS = 500
+_YAML = (FileKind.COMPOSE, FileKind.KUBERNETES, FileKind.HELM, FileKind.REDPANDA, FileKind.CONNECTOR)
+# The key of a mapping without a value on its line: a file of an application may be YAML or properties.
+_MAPPING_KEY = re.compile(r"^[\"']?[\w%.-]+[\"']?:[ ]*([{#].*)?\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +77,22 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
     setup = reading.setup
     findings = reading.findings
     for broker in setup.brokers:
-        for check in (listeners.check, kraft.check, images.check, security.check):
+        for check in (listeners.check, kraft.check, image_rules.check, security.check):
             findings += check(broker, setup)
     findings += cluster.check(setup)
     findings += containers.check(setup)
+    findings += jaas.check(setup)
+    findings += interpolation.check(setup)
     for client in setup.clients:
         findings += clients.check(client, setup)
+        findings += clientnames.check(client)
+        findings += clouds.check(client)
     for operator_cluster in setup.clusters:
         assert isinstance(operator_cluster, operators.OperatorCluster)
         findings += operator_rules.check(operator_cluster)
+    for access in setup.external_access:
+        assert isinstance(access, helmvalues.ExternalAccess)
+        findings += operator_rules.check_external_access(access)
     order = {source.name: number for number, source in enumerate(sources)}
     # Services may share a part of the file: a mistake there is reported once.
     unique = {(item.rule, item.file, item.location.index, item.text): item for item in reversed(findings)}
@@ -95,31 +121,71 @@ class _SetupReader:
         elif kind is None:
             kinds = ", ".join(file_kind.value for file_kind in FileKind)
             self.unreadable[source.name] = f"is no file that kproxy knows; with --as you can say what it is ({kinds})"
-        elif kind in (FileKind.COMPOSE, FileKind.KUBERNETES):
+        elif kind in _YAML or (kind is FileKind.APPLICATION and _MAPPING_KEY.search(source.text)):
             self.read_yaml(source, kind)
-        elif kind is FileKind.SPARK:
-            clientfiles.add_spark_clients(source, self.setup)
+        elif kind is FileKind.JAAS:
+            self.setup.jaas_files.append(source)
+        elif kind is FileKind.ENV:
+            self.read_variables(source)
         else:
             self.read_properties(source, kind)
 
     def read_yaml(self, source: SourceFile, kind: FileKind) -> None:
         try:
-            roots = [YamlNode(source, root) for root in parse_documents(source)]
+            roots = [YamlNode(source, root) for root in parse_documents(source, is_json=kind is FileKind.CONNECTOR)]
         except MalformedError as error:
             self.findings.append(finding("syntax", error.location, source, str(error)))
             return
         severity, why = None, ""
         if kind is FileKind.KUBERNETES:
-            operators.add_clusters(source.name, roots, self.setup)
-        elif roots:
+            has_workloads = workloads.add_workloads(roots, self.setup)
+            operators.add_clusters(source.name, roots, self.setup, is_required=not has_workloads)
+        elif kind is FileKind.COMPOSE and roots:
             before = len(self.setup.containers)
             compose.add_services(roots[0], self.options.variables.get(source.name, {}), self.setup)
             if len(self.setup.containers) == before:
                 self.setup.add_unchecked(f"{source.name}: it has no services")
             severity, why = Severity.ERROR, "Docker Compose does not read a file with a key that is given twice."
+        elif kind is FileKind.HELM and roots:
+            helmvalues.add_brokers(roots[0], self.setup)
+        elif kind is FileKind.REDPANDA and roots:
+            redpanda.add_broker(roots[0], self.setup)
+        elif kind is FileKind.APPLICATION:
+            for root in roots:
+                self.add_flat_clients(source, kind, root)
+        elif kind is FileKind.CONNECTOR:
+            for item in (item for root in roots for item in (root.items or [root])):
+                self.add_flat_clients(source, kind, item["config"] or item)
         for first, second in (pair for root in roots for pair in duplicate_keys(root)):
             text = f"{second.key_text} is given twice, first on line {first.location.line}"
             self.findings.append(finding("duplicate-key", second.location, source, text, severity=severity, why=why))
+
+    def add_flat_clients(self, source: SourceFile, kind: FileKind, root: YamlNode) -> None:
+        values, is_whole = flatten(root)
+        if not is_whole:
+            self.setup.add_unchecked(f"{source.name}: all but its first {len(values)} settings")
+        self.add_clients(source, kind, values)
+
+    def add_clients(self, source: SourceFile, kind: FileKind, values: Mapping[str, ConfigValue]) -> None:
+        before = len(self.setup.clients)
+        add_clients(ClientSource(source, f"client {source.name}", kind), values, self.setup)
+        if len(self.setup.clients) == before:
+            self.setup.add_unchecked(f"{source.name}: it has no settings of a client")
+
+    def read_variables(self, source: SourceFile) -> None:
+        values = env_values(source)
+        self.setup.interpolated.append(values)
+        family = images.likely_family(values)
+        settings = images.settings_of(family, values)
+        if not settings.keys() & {"listeners", "advertised.listeners", "process.roles", "node.id", "broker.id"}:
+            origin = ClientSource(source, f"client {source.name}", FileKind.ENV)
+            add_clients_of_variables(origin, values, self.setup)
+            return
+        self.setup.add_unchecked(f"{source.name}: what the image and other files set")
+        location = min((value.location for value in settings.values()), key=lambda place: place.index)
+        self.setup.brokers.append(
+            BrokerConfig(source.name, family, location, settings, complete=False, environment=values)
+        )
 
     def read_properties(self, source: SourceFile, kind: FileKind) -> None:
         read = properties.parse(source)
@@ -130,16 +196,10 @@ class _SetupReader:
             elif source.text.startswith(BOM) and mistake.location.index == 0:
                 edits, rule = [Edit(source.name, 0, 1, "")], "byte-order-mark"
             self.findings.append(finding(rule, mistake.location, source, mistake.text, edits))
-        if kind is FileKind.SERVER:
-            location = min(
-                (value.location for value in read.values.values()), key=lambda location: location.index, default=None
-            )
-            if location is not None:
-                # The name of the file is the broker's name, even if two files have the same one.
-                self.setup.brokers.append(BrokerConfig(source.name, ImageFamily.PROPERTIES, location, read.values))
-        else:
-            clientfiles.add_clients(source, read.values, self.setup)
-            if kind in (FileKind.CLIENT, FileKind.CONNECT) and not any(
-                client.location.source is source for client in self.setup.clients
-            ):
-                self.setup.add_unchecked(f"{source.name}: it has no settings of a client")
+        if kind is not FileKind.SERVER:
+            self.add_clients(source, kind, read.values)
+            return
+        location = min((value.location for value in read.values.values()), key=lambda place: place.index, default=None)
+        if location is not None:
+            # The name of the file is the broker's name, even if two files have the same one.
+            self.setup.brokers.append(BrokerConfig(source.name, ImageFamily.PROPERTIES, location, read.values))

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
-from kproxy.advice.lint.value import ConfigValue
+from kproxy.advice.lint.value import ConfigValue, LineLayout
 
 _MOST_SERVERS = 1000
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -25,6 +25,8 @@ class ImageFamily(Enum):
     CONFLUENT_LOCAL = "confluent-local"
     BITNAMI = "Bitnami's"
     WURSTMEISTER = "wurstmeister's"
+    OTHER = "another image"  # which reads KAFKA_ variables, as far as the file shows
+    REDPANDA = "Redpanda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,25 @@ class PublishedPort:
     """True if its text has this one port, and not a range."""
 
     @property
+    def is_random(self) -> bool:
+        """True if Docker chooses the port of the host at each start."""
+        return self.host_port is None and self.container_port is not None and "{" not in self.value.text
+
+    @property
     def is_loopback_only(self) -> bool:
         return host_kind(self.host_ip) is HostKind.LOOPBACK
 
 
+class Platform(Enum):
+    """The program that starts a container."""
+
+    COMPOSE = "Docker Compose"
+    KUBERNETES = "Kubernetes"
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as a file describes it: a service of Docker Compose."""
+    """A container as a file describes it: a service of Docker Compose, or one of the pods of a workload."""
 
     name: str
     location: SourceLocation
@@ -55,9 +69,13 @@ class Container:
     uses_host_network: bool
     published_ports: tuple[PublishedPort, ...]
     environment: Mapping[str, ConfigValue]
-    count: int = 1
+    platform: Platform = Platform.COMPOSE
+    linked_services: frozenset[str] = frozenset()
+    """The Services of Kubernetes for which the container gets variables."""
 
     def shares_network_with(self, other: Container) -> bool:
+        if Platform.KUBERNETES in (self.platform, other.platform):
+            return self.platform is other.platform
         return self.location.source is other.location.source and (
             bool(self.networks & other.networks) or (self.uses_host_network and other.uses_host_network)
         )
@@ -77,6 +95,12 @@ class BrokerConfig:
     kraft_only: bool = False
     complete: bool = True
     """True if all its settings are known: no mounted file, no env_file."""
+    environment: Mapping[str, ConfigValue] = field(default_factory=dict)
+    """The variables of its container; none for a file of properties."""
+    layout: LineLayout = LineLayout.PROPERTY
+    """The layout of the lines of its settings."""
+    copies: int = 1
+    """The number of nodes that are made from these settings."""
 
     def get(self, key: str) -> str:
         """Return the effective value of a setting; empty if it has none."""
@@ -89,14 +113,21 @@ class BrokerConfig:
 
     def variable_for(self, key: str) -> str:
         """Return the name of this setting where the broker is configured: a property or a variable."""
-        if self.family is ImageFamily.PROPERTIES:
+        if self.family in (ImageFamily.PROPERTIES, ImageFamily.REDPANDA):
             return key
         prefix = "KAFKA_CFG_" if self.family is ImageFamily.BITNAMI else "KAFKA_"
         return prefix + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
     def line(self, key: str, text: str) -> str:
         """Return the line for a setting where no other line shows the layout."""
-        return f"{key}={text}" if self.family is ImageFamily.PROPERTIES else f"{self.variable_for(key)}: {text}"
+        name = self.variable_for(key)
+        if self.family is ImageFamily.REDPANDA:
+            listener, _, address = text.partition("://")
+            host, _, port = address.rpartition(":")
+            return f"advertised_kafka_api: [{{name: {listener.lower()}, address: {host}, port: {port}}}]"
+        if self.layout is LineLayout.ENTRY:
+            return f'- {{name: {name}, value: "{text}"}}'
+        return f"{name}={text}" if self.layout is LineLayout.PROPERTY else f"{name}: {text}"
 
     def set_or_add(self, key: str, text: str, *beside: str) -> list[Edit] | None:
         """Return edits that change a setting, or add it after one of the settings `beside`; None if none can."""
@@ -231,6 +262,14 @@ class BootstrapServer:
     value: ConfigValue
 
 
+class ClientLibrary(Enum):
+    """The library that reads a client's settings: it decides their names."""
+
+    JAVA = "Java"
+    LIBRDKAFKA = "librdkafka"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
     """A client and its settings."""
@@ -242,6 +281,11 @@ class ClientConfig:
     """Its properties by Kafka's names, without the prefixes of the file."""
     container: Container | None = None
     """The container that it runs in; None if the file does not show where it runs."""
+    library: ClientLibrary = ClientLibrary.UNKNOWN
+    complete: bool = True
+    """True if the client has no other settings than these, so that a missing protocol is PLAINTEXT."""
+    is_worker: bool = False
+    """True for a worker of Kafka Connect."""
 
     def get(self, key: str) -> str:
         return self.settings[key].text if key in self.settings else ""
@@ -261,8 +305,13 @@ class Setup:
     containers: list[Container] = field(default_factory=list)
     clusters: list[object] = field(default_factory=list)
     """The resources of operators: `operators.OperatorCluster`."""
+    external_access: list[object] = field(default_factory=list)
+    """What charts make reachable from outside: `helmvalues.ExternalAccess`."""
     unchecked: list[str] = field(default_factory=list)
     """The settings that were not checked, and why."""
+    interpolated: list[Mapping[str, ConfigValue]] = field(default_factory=list)
+    """The variables in whose values Docker Compose replaces others."""
+    jaas_files: list[SourceFile] = field(default_factory=list)
     advertise: str = ""
     """The host by which clients reach the brokers; empty if the user has not named it."""
 

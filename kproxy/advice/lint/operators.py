@@ -55,8 +55,8 @@ class OperatorCluster:
     brokers: list[str] = field(default_factory=list)
 
 
-def add_clusters(file: str, roots: list[YamlNode], setup: Setup) -> None:
-    """Add the clusters of one file to the setup."""
+def add_clusters(file: str, roots: list[YamlNode], setup: Setup, *, is_required: bool) -> None:
+    """Add the clusters of one file to the setup. `is_required`: the file has nothing else that kproxy knows."""
     pools: dict[str, int] = {}
     for root in roots:
         if root["kind"].text == "KafkaNodePool":
@@ -71,8 +71,8 @@ def add_clusters(file: str, roots: list[YamlNode], setup: Setup) -> None:
         elif operator == "platform.confluent.io":
             clusters.append(_cfk_cluster(root))
     setup.clusters += clusters
-    if not clusters:
-        setup.add_unchecked(f"{file}: it has no Kafka of Strimzi or CFK")
+    if not clusters and is_required:
+        setup.add_unchecked(f"{file}: it has no workload, and no Kafka of Strimzi or CFK")
 
 
 def _strimzi_cluster(root: YamlNode, pools: dict[str, int]) -> OperatorCluster:

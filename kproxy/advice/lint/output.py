@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from kproxy.advice.lint.findings import redact
 from kproxy.advice.lint.linter import LintReport
 from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
+from kproxy.advice.lint.rules.table import LintRule
+from kproxy.advice.remedies import remedy_of
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, Severity, github_annotations, show, to_json
 from kproxy.base.format import format_count, wrap
 from kproxy.base.printable import one_line
@@ -113,6 +115,22 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
     if difference is not None:
         document["diff"] = list(difference)
     return json.dumps(document, indent=2, ensure_ascii=True)
+
+
+def rule_text(rule: LintRule) -> Iterator[str]:
+    """Yield the lines that explain a rule to a person."""
+    remedy = remedy_of(rule.fault)
+    yield from (f"{rule.id} ({rule.severity})", "", *wrap(rule.why, _WIDTH), "")
+    for word, lines in (("wrong", rule.wrong), ("right", rule.right)):
+        yield from (f"  {'' if number else f'{word}:':<6} {line}" for number, line in enumerate(lines))
+    yield from ("", *wrap(f"{remedy.title}. {remedy.fix}", _WIDTH))
+    if rule.source:
+        yield from ("", f"source: {rule.source}")
+
+
+def rule_json(rule: LintRule) -> str:
+    """Return a rule as JSON."""
+    return json.dumps({**asdict(rule), "wrong": list(rule.wrong), "right": list(rule.right)}, indent=2)
 
 
 def annotations_of(report: LintReport) -> Iterator[str]:

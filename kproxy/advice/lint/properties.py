@@ -41,12 +41,13 @@ class Properties:
     """With the values of duplicate keys."""
 
 
-def parse(source: SourceFile) -> Properties:
-    """Parse all keys and values as Java does, and trim values as Kafka does."""
+def parse(source: SourceFile, start: int = 0, end: int | None = None) -> Properties:
+    """Parse all keys and values as Java does, and trim values as Kafka does. Some files have properties in a part."""
     properties = Properties({}, [], [])
-    text, at = source.text, 0
-    while at < len(text):
-        match = _LINE.match(text, at)
+    text, at = source.text, start
+    end = len(text) if end is None else end
+    while at < end:
+        match = _LINE.match(text, at, end)
         assert match is not None
         if match["body"]:
             _read_pair(source, *match.span("body"), properties)

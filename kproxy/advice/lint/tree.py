@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import yaml
@@ -13,6 +14,8 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.base import yamltree
 from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null
 
+# Aliases may repeat a node without end.
+_MOST_VISITS, _LONGEST_LIST = 20_000, 1000
 _STYLES = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
 
 
@@ -24,15 +27,52 @@ class MalformedError(Exception):
         super().__init__(text)
 
 
-def parse_documents(source: SourceFile) -> list[yaml.Node]:
-    """Parse the documents of a file. Raises MalformedError."""
+def parse_documents(source: SourceFile, *, is_json: bool = False) -> list[yaml.Node]:
+    """Parse the documents of a file, of YAML or of JSON. Raises MalformedError."""
     if source.encoding != "utf-8":
         bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
         raise MalformedError(SourceLocation(source, bad), "the file is not UTF-8 text")
     try:
-        return yamltree.parse(source.text)
+        # YAML allows no tab where JSON does.
+        return yamltree.parse(source.text.replace("\t", " ") if is_json else source.text)
     except YamlError as error:
         raise MalformedError(SourceLocation(source, error.index), f"the file {error}") from None
+
+
+def parse_block(node: YamlNode) -> list[YamlNode]:
+    """Parse the YAML inside of a block, with its locations in the whole file. Nothing if it is not YAML."""
+    if not node.is_literal():
+        return []
+    start, end = node.block()
+    # What is before keeps its length, so that each index stays the same.
+    text = re.sub(r"[^\n]", " ", node.source.text[:start]) + node.source.text[start:end]
+    try:
+        return [YamlNode(node.source, root) for root in yamltree.parse(text)]
+    except YamlError:
+        return []
+
+
+def flatten(root: YamlNode, read: Callable[[str], str] = str) -> tuple[dict[str, ConfigValue], bool]:
+    """Return the scalars of a tree by keys with dots, and whether these are all.
+
+    A list of scalars is one value with commas. The numbers of other lists are parts of the keys.
+    """
+    values: dict[str, ConfigValue] = {}
+    waiting: list[tuple[str, YamlNode]] = [("", root)]
+    visits = 0
+    while waiting and visits < _MOST_VISITS:
+        visits += 1
+        key, node = waiting.pop()
+        items = node.items
+        if node.is_scalar:
+            values[key] = node.value(read)
+        elif items and all(item.is_scalar for item in items[:_LONGEST_LIST]):
+            value, texts = node.value(), [item.text for item in items[:_LONGEST_LIST]]
+            values[key] = replace(value, text=read(",".join(texts)))
+        else:
+            children = [(str(number), item) for number, item in enumerate(items)] or list(node.mapping.items())
+            waiting += [(f"{key}.{name}" if key else name, child) for name, child in reversed(children)]
+    return values, not waiting
 
 
 class YamlNode:
@@ -114,6 +154,15 @@ class YamlNode:
             return ConfigValue("", self.source, end, end, ValueStyle.FIXED, LineLayout.ITEM, key, start, end)
         sign_at = start + at
         return ConfigValue(read(text), self.source, sign_at + 1, end, style, LineLayout.ITEM, key, start, sign_at)
+
+    def is_literal(self) -> bool:
+        """Check whether the node is a block of lines (`|`), whose text is in the file as the program reads it."""
+        return isinstance(self.node, yaml.ScalarNode) and self.node.style == "|"
+
+    def block(self) -> tuple[int, int]:
+        """Return the start and the end of the lines of a block."""
+        assert self.node is not None
+        return self.source.next_line(self.node.start_mark.index), self.node.end_mark.index
 
     def _text_span(self, node: yaml.ScalarNode) -> tuple[int, int]:
         """Return the start and end of a scalar's text, without anchor, tag and quotes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
@@ -17,6 +17,7 @@ class ValueStyle(Enum):
     """The spelling of a value."""
 
     PROPERTY = "property"
+    VARIABLE = "variable"  # a file of variables, KEY=VALUE
     PLAIN = "plain"  # YAML without quotes
     SINGLE = "'"
     DOUBLE = '"'
@@ -28,6 +29,7 @@ class LineLayout(Enum):
 
     PROPERTY = "KEY=VALUE"
     MAPPING = "KEY: VALUE"
+    ENTRY = "- name: KEY, value: VALUE"
     ITEM = "- KEY=VALUE"
     BARE = "- VALUE"
     NONE = ""
@@ -90,6 +92,11 @@ class ConfigValue:
             at += len(part) + 1
         return spans if len(spans) == len(self.entries) else None
 
+    def as_entry(self, name: ConfigValue) -> ConfigValue:
+        """Return this value as that of a variable whose name is another value, as Kubernetes writes them."""
+        start, end = name.start, name.end
+        return replace(self, layout=LineLayout.ENTRY, key=name.text, key_start=start, key_end=end)
+
     # Each of these methods returns None if the style of the value does not allow the edit.
 
     def _edit(self, start: int, end: int, text: str | None) -> list[Edit] | None:
@@ -140,6 +147,14 @@ class ConfigValue:
         """Return edits that replace the key."""
         return self._edit(self.key_start, self.key_end, key if self.key_start >= 0 else None)
 
+    def append(self, text: str) -> list[Edit] | None:
+        """Return edits that add a text at the end of the value; it needs no escape."""
+        return None if self.style is ValueStyle.FIXED else self._edit(self.end, self.end, text)
+
+    def insert(self, index: int, text: str) -> list[Edit] | None:
+        """Return edits that add a text inside of the value; None if the value is not written as it is read."""
+        return self._edit(self.start + index, self.start + index, text) if self.raw == self.text else None
+
     def insert_after(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
         """Return edits that add lines after this value's line, in its layout."""
         lines = [self.line_beside(key, text) for key, text in pairs]
@@ -157,7 +172,12 @@ class ConfigValue:
         prefix = self.source.text[start : self.key_start]
         quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
         if self.layout is LineLayout.PROPERTY:
-            return f"{prefix}{key}={_escape_property(text)}"
+            return f"{prefix}{key}={self.render(text)}"
+        if self.layout is LineLayout.ENTRY:
+            written = self.render(text)
+            indent = " " * (len(prefix) - len(prefix.lstrip(" -")))
+            lines = f'{prefix}{key}{self.source.newline}{indent}value: "{_escape_quotes(text, chr(34))}"'
+            return None if written is None or prefix.endswith(("'", '"')) else lines
         if self.layout is LineLayout.ITEM:
             written = self.render(text)
             return None if written is None else f"{prefix}{key}={written}{quote}"
@@ -172,6 +192,8 @@ class ConfigValue:
         """Return a text as it is written in the place of this value; None if that is not possible."""
         if self.style is ValueStyle.PROPERTY:
             return _escape_property(text)
+        if self.style is ValueStyle.VARIABLE:
+            return None if re.search(r"[\"'\r\n]", text) else text
         if self.style is ValueStyle.PLAIN:
             return text if _PLAIN.fullmatch(text) and not re.search(r":( |$)| #", text) else None
         return None if self.style is ValueStyle.FIXED else _escape_quotes(text, self.style.value)
@@ -182,12 +204,21 @@ class ConfigValue:
             return False
         before = self.source.text[self.source.line_start(self.key_start) : self.key_start]
         after = self.source.text[self.end : self.source.line_end(self.end)]
+        if self.layout is LineLayout.ENTRY:
+            between = self.source.text[self.key_end : self.start]
+            if not re.fullmatch(r"[\"']?\s*\n[ ]*value:[ ]*[\"']?", between):
+                return False
         is_alone = self.layout is LineLayout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after)
         return bool(re.fullmatch(_BEFORE_KEY[self.layout], before) and is_alone)
 
 
 # What may stand before the key on its line.
-_BEFORE_KEY = {LineLayout.PROPERTY: r"[ \t\f]*", LineLayout.MAPPING: r"[ ]*[\"']?", LineLayout.ITEM: r"[ ]*-[ ]+[\"']?"}
+_BEFORE_KEY = {
+    LineLayout.PROPERTY: r"[ \t\f]*(export[ ]+)?",
+    LineLayout.MAPPING: r"[ ]*[\"']?",
+    LineLayout.ITEM: r"[ ]*-[ ]+[\"']?",
+    LineLayout.ENTRY: r"[ ]*-[ ]+name:[ ]+[\"']?",
+}
 
 
 def _strip_continuation(part: str) -> str:

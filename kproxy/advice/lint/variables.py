@@ -1,4 +1,4 @@
-"""Variables in a Compose file, replaced as Docker Compose does it (`${VAR:-default}`), and the `.env` beside it.
+"""Variables in a Compose file, replaced as Docker Compose does it (`${VAR:-default}`), and files of variables.
 
 A variable without a known value stays in the text as `${VAR}`, so that readers of the text see that it is unknown.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+
+from kproxy.advice.lint.source import SourceFile
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _DEEPEST = 8
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -75,16 +78,27 @@ def _replace_braced(inside: str, variables: Mapping[str, str], depth: int) -> st
 
 def parse_env(text: str) -> dict[str, str]:
     """Return the variables of a `.env` file."""
+    return {key: value.text for key, value in env_values(SourceFile("", text)).items()}
+
+
+def env_values(source: SourceFile) -> dict[str, ConfigValue]:
+    """Return the variables of a file, with their locations."""
     variables: dict[str, str] = {}
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None or line.lstrip().startswith("#"):
-            continue
-        value = match[2].strip()
-        if len(value) >= 2 and value[0] in "'\"" and value.find(value[0], 1) > 0:
-            quote = value[0]
-            value = value[1 : value.find(quote, 1)]
-            variables[match[1]] = value if quote == "'" else interpolate(value, variables)
-        else:
-            variables[match[1]] = interpolate(re.split(r"\s#", value)[0].strip(), variables)
-    return variables
+    values: dict[str, ConfigValue] = {}
+    at = 0
+    for line in source.text.splitlines(keepends=True):
+        match = _LINE.fullmatch(line.rstrip("\r\n"))
+        if match is not None and not line.lstrip().startswith("#"):
+            written = match[2].strip()
+            start = at + match.start(2) + len(match[2]) - len(match[2].lstrip())
+            quote = written[:1] if len(written) >= 2 and written[0] in "'\"" else ""
+            if quote and (close := written.find(quote, 1)) > 0:
+                start, raw = start + 1, written[1:close]
+            else:
+                quote, raw = "", re.split(r"\s#", written)[0].strip()
+            text = raw if quote == "'" else interpolate(raw, variables)
+            variables[match[1]] = text
+            where = (source, start, start + len(raw), ValueStyle.VARIABLE, LineLayout.PROPERTY)
+            values[match[1]] = ConfigValue(text, *where, match[1], at + match.start(1), at + match.end(1))
+        at += len(line)
+    return values

@@ -29,7 +29,7 @@ def search_files(directory: Path) -> PlaceResult:
         match recognise_kind(source):
             case FileKind.COMPOSE:
                 candidates += _of_compose(source, directory)
-            case FileKind.CLIENT:
+            case FileKind.CLIENT | FileKind.LIBRDKAFKA:
                 name = Path(source.name).name
                 candidates += client_candidates(source, name, name)
     return PlaceResult("files here", candidates)

@@ -1,12 +1,19 @@
 """The rules of `kproxy lint`: each checks one part of the set-up and returns findings (pure).
 
-table       the id of each rule, its severity, its reason, and its fault in the table of remedies
-listeners   the listeners of one broker
-kraft       roles, the controllers' listener, voters, settings left over from ZooKeeper
-cluster     several brokers of one cluster: ids, voters, addresses, replicas
-containers  advertised addresses, compared with published ports and the other services
-images      variables of container images
-security    SASL and TLS of listeners
-clients     bootstrap servers, protocols and mechanisms of clients
-operators   Strimzi's and CFK's resources
+table          the registry of rules: id, severity, reason, example, and the fault in the table of remedies
+brokertable    the rules for files, brokers and clusters
+clienttable    the rules for clients, logins, operators and charts
+listeners      the listeners of one broker
+hosts          hosts that are no names
+kraft          roles, the controllers' listener, voters, settings left over from ZooKeeper
+cluster        several brokers of one cluster: ids, voters, addresses, replicas
+containers     advertised addresses, compared with published ports and the other containers
+images         variables of container images
+interpolation  dollar signs in variables
+security       SASL and TLS of listeners
+jaas           login modules and their options
+clients        bootstrap servers, protocols and mechanisms of clients
+clientnames    settings of the other client library, and types of stores
+clouds         what the address of a cloud demands
+operators      Strimzi's and CFK's resources, and charts
 """

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, BrokerConfig, ClientConfig, Container, Setup
-from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.lint.rules import hosts
+from kproxy.advice.lint.rules.jaas import change_module
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
 
+_ZOOKEEPER_PORTS = (2181, 2182)
+# Confluent's Schema Registry wants the protocol before the address.
+_ALLOWING_SCHEME = re.compile(r"(?i).*kafkastore[._]bootstrap[._]servers")
+_PROTOCOL_KEYS = ("security.protocol", "sasl.jaas.config", "override.security.protocol")
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 
 
 def check(client: ClientConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_settings(client)
+    yield from check_servers(client)
+    yield from hosts.check_client(client)
+    yield from check_worker(client)
     reached: list[tuple[BrokerConfig, ListenerEndpoint]] = []
     for server in client.servers:
+        if server.port in _ZOOKEEPER_PORTS:
+            continue
         if host_kind(server.host) is HostKind.UNKNOWN or server.port is None:
             setup.add_unchecked(f"{client.name}: {server.text}: a variable without a value here")
             continue
@@ -55,6 +67,35 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
         line, why, warning = "security.protocol=SASL_SSL", "The client does not log in.", Severity.WARNING
         fault = Fault.LOGIN_NEEDED
         yield finding("client-protocol", mechanism, client, text, edits, line, severity=warning, fault=fault, why=why)
+
+
+def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Check the form and the port of each bootstrap server."""
+    for server in client.servers:
+        scheme, sign, address = server.text.partition("://")
+        if sign and not re.match(_ALLOWING_SCHEME, server.value.key):
+            text, edits = f"'{server.text}' has a scheme", server.value.replace_entry(server.index, address)
+            if scheme.upper() in PROTOCOLS and client.complete and scheme.upper() != client.protocol:
+                text = f"{text} that is not security.protocol, which is {client.protocol}"
+            yield finding("bootstrap-scheme", server.value, client, text, edits, f"{server.value.key}={address}")
+        if server.port in _ZOOKEEPER_PORTS:
+            text = f"{server.text} has a port of ZooKeeper"
+            yield finding("bootstrap-zookeeper", server.value, client, text, None, f"{server.host}:9092")
+
+
+def check_worker(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Check that the connectors of a worker of Kafka Connect get the login and TLS that the worker has."""
+    protocol = client.settings.get("security.protocol")
+    if not client.is_worker or protocol is None or client.protocol not in PROTOCOLS or client.protocol == "PLAINTEXT":
+        return
+    if any(f"{part}.{key}" in client.settings for part in ("producer", "consumer") for key in _PROTOCOL_KEYS):
+        return
+    parts = [f"{part}.security.protocol" for part in ("producer", "consumer")]
+    name = protocol.key if protocol.key.isupper() else ""
+    keys = [name.replace("SECURITY", f"{part}_SECURITY", 1) for part in ("PRODUCER", "CONSUMER")] if name else parts
+    text = f"the worker speaks {client.protocol}, but the producers and consumers of its connectors speak PLAINTEXT"
+    lines = [f"{key}={client.protocol}" for key in keys]
+    yield finding("connector-clients", protocol, client, text, None, [*lines, "(and so for all of sasl.* and ssl.*)"])
 
 
 _LookupResult = tuple[tuple[BrokerConfig, ListenerEndpoint] | None, LintDiagnostic | None]
@@ -197,6 +238,8 @@ def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: Listene
         asked = mechanism.text.upper() if mechanism is not None else "GSSAPI"
         if asked and asked not in enabled and "{" not in asked:
             edits = mechanism.replace(enabled[0]) if mechanism is not None and len(enabled) == 1 else None
+            if "sasl.jaas.config" in client.settings:
+                edits = combine(edits, change_module(client.settings["sasl.jaas.config"], enabled[0]))
             text = f"{client.name} logs in with {asked}, but {endpoint.name} of {broker.name} has {', '.join(enabled)}"
             line = f"sasl.mechanism={enabled[0]}"
             yield finding("client-mechanism", mechanism or location, client, text, edits, line)

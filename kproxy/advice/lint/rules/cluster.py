@@ -10,6 +10,7 @@ from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
+from kproxy.advice.lint.value import LineLayout
 from kproxy.base.diagnostic import Severity
 
 _VOTERS = "controller.quorum.voters"
@@ -48,8 +49,8 @@ def _cluster_marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
     for name in ("zookeeper.connect", "controller.quorum.bootstrap.servers"):
         servers, _, root = broker.get(name).partition("/")
         marks |= {(name, scope, part.strip().lower(), root) for part in servers.split(",") if part.strip()}
-    if container is not None and "CLUSTER_ID" in container.environment:
-        marks.add(("id", scope, container.environment["CLUSTER_ID"].text))
+    if "CLUSTER_ID" in broker.environment:
+        marks.add(("id", scope, broker.environment["CLUSTER_ID"].text))
     return marks
 
 
@@ -60,6 +61,52 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_cluster_ids(group)
         yield from check_addresses(group)
         yield from check_replicas(group)
+        for broker in group:
+            yield from check_copies(broker)
+            if len(group) == 1:
+                yield from check_voters_of_one(broker)
+
+
+def check_copies(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Check what each of several nodes made from the same settings needs for itself."""
+    if broker.copies < 2:
+        return
+    value = broker.settings.get("node.id") or broker.settings.get("broker.id")
+    if value is not None and value.text.strip().isdecimal():
+        text = f"each of the {broker.copies} replicas has id {value.text}"
+        yield finding("duplicate-node-id", value, broker, text, None, "(from the number in the pod's name)")
+    for endpoint in broker.client_endpoints:
+        known = endpoint.kind in (HostKind.NAME, HostKind.IP, HostKind.LOOPBACK) and endpoint.port is not None
+        if known and endpoint.value is not None:
+            text = f"each of the {broker.copies} replicas advertises the same address, {endpoint.host}:{endpoint.port}"
+            line = endpoint.with_host("<its own host>")
+            yield finding("same-address-twice", endpoint.value, broker, text, None, line)
+
+
+def check_voters_of_one(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Check the voters of a broker whose other nodes are not in the files."""
+    value = broker.settings.get(_VOTERS)
+    nodes: dict[str, list[str]] = {}
+    for node, address in broker.voters:
+        nodes.setdefault(address.lower(), []).append(node)
+    shared = [(address, ids) for address, ids in nodes.items() if len(ids) > 1 and "{" not in address]
+    if value is None or len(broker.voters) < 2:
+        return
+    for address, ids in shared[:1]:
+        text = f"the voters {', '.join(ids[:-1])} and {ids[-1]} have one address, {address}"
+        yield finding("voter-address", value, broker, text, None, broker.line(_VOTERS, _example_voters(broker)))
+    is_machine = broker.family is ImageFamily.PROPERTIES and broker.layout is LineLayout.PROPERTY
+    on_host = broker.container is not None and broker.container.uses_host_network
+    hosts = {host_kind(address.rpartition(":")[0]) for address in nodes}
+    if not shared and hosts == {HostKind.LOOPBACK} and not is_machine and not on_host:
+        text = f"the {len(broker.voters)} voters are all at {broker.voters[0][1].rpartition(':')[0]}"
+        why = "In a container, localhost is the container itself: it finds no other controller there."
+        line = broker.line(_VOTERS, _example_voters(broker))
+        yield finding("voter-address", value, broker, text, None, line, why=why)
+
+
+def _example_voters(broker: BrokerConfig) -> str:
+    return ",".join(f"{node}@<host of {node}>:{address.rpartition(':')[2]}" for node, address in broker.voters[:5])
 
 
 def check_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
@@ -110,7 +157,7 @@ def _wrong_voter(
     controller = next((member for member in group if member.node_id == node and member.is_controller), None)
     if controller is None:
         named = next((member for member in group if host in member.container_names), None)
-        if named is None or not named.is_controller or not named.node_id.isdigit():
+        if named is None or named.copies > 1 or not named.is_controller or not named.node_id.isdigit():
             return
         is_unique = sum(member.node_id == named.node_id for member in group) == 1
         if is_unique and (len(reference.voters) > 1 or named is not reference):  # else voter-missing reports it
@@ -140,7 +187,7 @@ def _change_all_voters(
 
 
 def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
-    values = [(broker, broker.container.environment.get("CLUSTER_ID")) for broker in group if broker.container]
+    values = [(broker, broker.environment.get("CLUSTER_ID")) for broker in group if broker.container]
     ids = [(broker, value) for broker, value in values if value is not None and value.is_known]
     texts = [value.text for _, value in ids]
     majority = max(texts, key=texts.count, default="")
@@ -177,7 +224,7 @@ def check_replicas(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     brokers = [broker for broker in group if broker.is_broker]
     if not brokers or any(broker.container is None for broker in brokers):
         return
-    count = sum(broker.container.count for broker in brokers if broker.container)
+    count = sum(broker.copies for broker in brokers)
     there = "but there is 1 broker" if count == 1 else f"but there are {count} brokers"
     for broker in brokers:
         for key in (*_FACTORS, *_OTHER_FACTORS):

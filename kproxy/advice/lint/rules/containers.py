@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, Container, PublishedPort, Setup
+from kproxy.advice.lint.model import (
+    BootstrapServer,
+    BrokerConfig,
+    ClientConfig,
+    Container,
+    Platform,
+    PublishedPort,
+    Setup,
+)
 from kproxy.advice.lint.rules.cluster import group_by_cluster
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
@@ -86,6 +94,7 @@ class _ContainerCheck:
         clients, for_brokers = self.clients_using(listener), self.for_brokers(advertised)
         users = [*(self.others if for_brokers else ()), *clients]
         if not users:
+            yield from self.check_loopback_in_kubernetes(advertised, value)
             return
         names = ", ".join(dict.fromkeys(user.name for user in users))
         text = f"{advertised.name} advertises {advertised.host}, but {names} must use it"
@@ -105,6 +114,22 @@ class _ContainerCheck:
             groups = self._add_listener(advertised, name, f"{self.container.name}:{free}", free)
             edits = self._move_users(groups, listener, name, free, for_brokers)
         yield finding("loopback-advertised", value, self.broker, text, edits)
+
+    def check_loopback_in_kubernetes(
+        self, advertised: ListenerEndpoint, value: ConfigValue
+    ) -> Iterator[LintDiagnostic]:
+        """Report a broker that other pods cannot use at all."""
+        endpoints = self.broker.client_endpoints
+        is_only = all(endpoint.kind is HostKind.LOOPBACK for endpoint in endpoints) and endpoints[0] == advertised
+        if self.container.platform is Platform.KUBERNETES and is_only and self.container.names != {self.container.name}:
+            name = min((name for name in self.container.names), key=lambda name: (name.count("."), name))
+            text = f"{advertised.name} advertises {advertised.host}, and a Service leads to the pod"
+            why = (
+                "In another pod, localhost is that pod itself. A port-forward may use this address, other pods cannot."
+            )
+            edits = value.change_entry(advertised.index, f"//{advertised.host}:", f"//{name}:")
+            warning = Severity.WARNING
+            yield finding("loopback-advertised", value, self.broker, text, edits, severity=warning, why=why)
 
     def _move_users(
         self, groups: Groups, listener: ListenerEndpoint, name: str, port: int | None, for_brokers: bool
@@ -161,7 +186,15 @@ class _ContainerCheck:
                 yield finding("container-name-advertised", value, self.broker, text, edits, why=why)
             return
         ports = [port.host_port for port in self.broker.published(listener)]
-        if None in ports:
+        random = [port for port in self.broker.published(listener) if port.is_random]
+        if random and len(random) == len(ports):
+            address = f"{advertised.host}:{advertised.port}"
+            text = f"{advertised.name} advertises {address}, but Docker publishes it at a random port"
+            old = random[0].value
+            edits = old.replace(f"{advertised.port}:{old.text}") if old.text.strip() == str(listener.port) else None
+            line = f'- "{advertised.port}:{listener.port}"'
+            yield finding("published-port-random", old, self.broker, text, edits, line)
+        elif None in ports:
             text = f"{self.broker.name}: {advertised.name}: on which port of the host it is published"
             self.setup.add_unchecked(text)
         elif ports and advertised.port not in ports:
@@ -174,6 +207,8 @@ class _ContainerCheck:
     def _check_unpublished(
         self, advertised: ListenerEndpoint, listener: ListenerEndpoint, value: ConfigValue
     ) -> Iterator[LintDiagnostic]:
+        if self.container.platform is not Platform.COMPOSE:
+            return
         wrong = next((port for port in self.container.published_ports if port.host_port == advertised.port), None)
         if wrong is not None:
             # Containers use their own listener without a published port.

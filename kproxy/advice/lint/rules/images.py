@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint import images
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, Setup
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
@@ -27,27 +27,27 @@ _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
-    container = broker.container
-    if container is None:
+    if not broker.environment:
         return
-    yield from check_spelling(broker, container)
+    yield from check_spelling(broker)
     if broker.family is ImageFamily.CONFLUENT:
-        yield from check_confluent(broker, container)
+        yield from check_confluent(broker)
+        yield from check_service_links(broker)
     if broker.family in (ImageFamily.CONFLUENT, ImageFamily.APACHE):
         yield from check_refused(broker)
     if broker.family is ImageFamily.APACHE:
         yield from check_apache(broker)
     if broker.family is ImageFamily.BITNAMI:
-        yield from check_bitnami(broker, container)
+        yield from check_bitnami(broker)
 
 
-def check_spelling(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
+def check_spelling(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     right = {broker.variable_for(key): key for key in KNOWN}
-    for word, value in container.environment.items():
+    for word, value in broker.environment.items():
         likely = _likely_variable(broker, word, right)
         if likely is None or likely == word:
             continue
-        edits = value.remove() if likely in container.environment else value.rename_key(likely)
+        edits = value.remove() if likely in broker.environment else value.rename_key(likely)
         text = f"the image does not know {word}; it knows {likely}"
         yield finding("variable-spelling", value, broker, text, edits)
 
@@ -70,19 +70,18 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
     return broker.variable_for(key) if key is not None else None
 
 
-def check_confluent(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
+def check_confluent(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
         endpoint = next(iter(broker.for_clients(broker.listeners)), None)
         name, port = (endpoint.name, endpoint.port) if endpoint is not None else ("PLAINTEXT", 9092)
-        ports = (binding.host_port for binding in container.published_ports if binding.container_port == port)
-        published = next(ports, None)
+        published = next((binding.host_port for binding in broker.published(endpoint)), None)
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = broker.set_or_add("advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
         yield _missing_variable(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
     if broker.roles:
-        if "CLUSTER_ID" not in container.environment:
+        if "CLUSTER_ID" not in broker.environment:
             setting = broker.settings["process.roles"]
             text = "MkU3OEVBNTcwNTJENDM2Qk"
             yield _missing_variable(broker, "CLUSTER_ID", text, setting.insert_after([("CLUSTER_ID", text)]))
@@ -91,6 +90,14 @@ def check_confluent(broker: BrokerConfig, container: Container) -> Iterator[Lint
             yield _missing_variable(broker, "KAFKA_PROCESS_ROLES", "broker,controller", None)
         else:
             yield _missing_variable(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
+
+
+def check_service_links(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report a Service whose variables Kubernetes adds to those of Confluent's image."""
+    if broker.container is not None and "kafka" in broker.container.linked_services:
+        text = "the Service kafka gives this container the variable KAFKA_PORT"
+        location = broker.container.image or broker.location
+        yield finding("service-links", location, broker, text, None, "enableServiceLinks: false")
 
 
 def _missing_variable(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintDiagnostic:
@@ -147,7 +154,7 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     )
 
 
-def check_bitnami(broker: BrokerConfig, container: Container) -> Iterator[LintDiagnostic]:
+def check_bitnami(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:
@@ -155,14 +162,14 @@ def check_bitnami(broker: BrokerConfig, container: Container) -> Iterator[LintDi
         text = f"PLAINTEXT://:9092,{name}://:9093" if broker.is_broker else f"{name}://:9093"
         edits = broker.set_or_add("listeners", text, "controller.listener.names")
         yield _missing_variable(broker, "KAFKA_CFG_LISTENERS", text, edits)
-    allow_setting = container.environment.get("ALLOW_PLAINTEXT_LISTENER")
+    allow_setting = broker.environment.get("ALLOW_PLAINTEXT_LISTENER")
     if broker.version is None or broker.version >= (3, 5):
         return
     plain = any(broker.protocol(endpoint.name) == "PLAINTEXT" for endpoint in broker.listeners)
     if plain and (
         allow_setting is None or (allow_setting.is_known and allow_setting.text.lower() not in ("yes", "true", "1"))
     ):
-        setting: ConfigValue | None = allow_setting or next(iter(container.environment.values()), None)
+        setting: ConfigValue | None = allow_setting or next(iter(broker.environment.values()), None)
         edits = None
         if setting is not None:
             edits = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, parse_endpoints
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, ImageFamily, Setup
+from kproxy.advice.lint.rules import hosts
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
@@ -27,6 +29,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if broker.is_broker and (broker.complete or "inter.broker.listener.name" in broker.settings):
         yield from check_inter_broker(broker)
     yield from check_removed_settings(broker)
+    yield from hosts.check_broker(broker, setup)
 
 
 def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -38,8 +41,21 @@ def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             name, edits = entry.partition(":")[0] or "PLAINTEXT", None
             if entry.count(":") == 2 and ":/" in entry and "://" not in entry:
                 edits = value.replace_entry(index, f"{name}://{entry.partition('/')[2].strip('/')}")
+            elif (
+                entry[0] in "\"'" and (bare := value.text.strip("\"' ")) != value.text and not parse_endpoints(bare)[1]
+            ):
+                edits = value.replace(bare)
+            elif parts := re.fullmatch(r"([^:/\s]+):(\d{1,5})", entry):
+                name = _likely_name(broker, index)
+                edits = value.replace_entry(index, f"{name}://{parts[1]}:{parts[2]}")
             line = broker.line(key, f"{name}://HOST:PORT")
             yield finding("listener-syntax", value, broker, f"'{entry}' is no listener", edits, line)
+
+
+def _likely_name(broker: BrokerConfig, index: int) -> str:
+    """Return the listener that an address without a name is for."""
+    names = [endpoint.name for endpoint in broker.for_clients(broker.listeners)]
+    return names[index] if index < len(names) else "PLAINTEXT"
 
 
 def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -60,17 +76,19 @@ def _replace_wildcard(
 ) -> tuple[list[Edit] | None, str]:
     """Return edits that replace a wildcard by a host; without a known host, None and the suggested line."""
     listener = broker.listener(endpoint.name)
-    host = setup.advertise
+    if broker.copies > 1:
+        listener = None  # no host is the right one for all of them
+    host = setup.advertise if broker.copies == 1 else ""
     if not host and listener is not None and listener.kind in (HostKind.IP, HostKind.NAME, HostKind.LOOPBACK):
         host = listener.host
-    if not host and broker.container is not None:
+    if not host and broker.container is not None and broker.copies == 1:
         host = "localhost" if broker.published(listener) else broker.container.name
     if host:
         return setting.replace_entry(endpoint.index, endpoint.with_host(host)), ""
     entries = [*setting.entries]
     entries[endpoint.index] = endpoint.with_host(_PLACEHOLDER)
     line = setting.line_beside(setting.key, ",".join(entries))
-    return None, line or broker.line("advertised.listeners", entries[0])
+    return None, line or broker.line("advertised.listeners", entries[endpoint.index])
 
 
 def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintDiagnostic]:

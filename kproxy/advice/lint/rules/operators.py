@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.helmvalues import ExternalAccess
 from kproxy.advice.lint.operators import STRIMZI, OperatorCluster, OperatorListener
 from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
@@ -172,3 +173,26 @@ def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
             phrase = "is 1 broker" if cluster.replicas == 1 else f"are {cluster.replicas} brokers"
             text = f"{key} is {value.text}, but there {phrase}"
             yield finding("replication-factor", value, cluster, text, value.replace(str(cluster.replicas)))
+
+
+def check_external_access(access: ExternalAccess) -> Iterator[LintDiagnostic]:
+    """Check what Bitnami's chart checks itself (`kafka.validateValues` in its templates)."""
+    kind = access.type.text if access.type is not None else ""
+    location = access.type or access.location
+    wanted = {"NodePort": ("nodePorts", "externalIPs"), "LoadBalancer": ("loadBalancerIPs", "loadBalancerNames")}
+    if kind == "ClusterIP" and (access.domain is None or not access.domain.text):
+        text = "externalAccess is of type ClusterIP, and domain is missing"
+        yield finding("chart-external-access", location, access, text, None, "domain: kafka.example.com")
+    if kind not in wanted or access.has_discovery:
+        return
+    lists = [(name, count) for name, count in access.addresses if name in wanted[kind]]
+    choice = " or ".join(wanted[kind])
+    if not lists and access.replicas != 0:
+        text = f"externalAccess is of type {kind}, and {choice} and autoDiscovery are missing"
+        yield finding(
+            "chart-external-access", location, access, text, None, f"{wanted[kind][0]}: [<one for each broker>]"
+        )
+    for name, count in lists:
+        if access.replicas is not None and count != access.replicas:
+            text = f"{name} has {count} entries for {access.replicas} brokers"
+            yield finding("chart-external-access", location, access, text, None, f"{name}: [<one for each broker>]")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import finding
+from kproxy.base.diagnostic import Severity
 
 _LISTENER_KEYS = ("listeners", "listener.security.protocol.map", "advertised.listeners")
 _ENABLED = "sasl.enabled.mechanisms"
@@ -15,7 +17,12 @@ _INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _KEYSTORES = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.engine.factory.class")
 
 
+_PREFIX = re.compile(r"listener\.name\.(?P<name>[^.]+)\.(?P<rest>.+)")
+_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "gssapi", "oauthbearer", "aws_msk_iam")
+
+
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    yield from check_prefixes(broker)
     if not broker.complete:
         return
     sasl = [endpoint for endpoint in broker.listeners if broker.protocol(endpoint.name).startswith("SASL_")]
@@ -32,9 +39,37 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
 
 def _has_keystore(broker: BrokerConfig, listener: str) -> bool:
     prefix = f"listener.name.{listener.lower()}."
-    if broker.container is not None and "KAFKA_SSL_KEYSTORE_FILENAME" in broker.container.environment:
+    if "KAFKA_SSL_KEYSTORE_FILENAME" in broker.environment:
         return True
     return any(f"{prefix}{key}" in broker.settings or key in broker.settings for key in _KEYSTORES)
+
+
+def check_prefixes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Check the prefixes of listeners and mechanisms, without which Kafka ignores a setting."""
+    names = {endpoint.name for endpoint in broker.listeners} | set(broker.controller_names)
+    has_listeners = "listeners" in broker.settings or broker.listeners_derived
+    for key, value in list(broker.settings.items()):
+        match = _PREFIX.fullmatch(key)
+        if match is None:
+            if key == "sasl.jaas.config" and not any(other.endswith(f".{key}") for other in broker.settings):
+                sasl = next((name for name in names if broker.protocol(name).startswith("SASL_")), "")
+                mechanism = next(iter(broker.mechanisms(sasl)), "PLAIN").lower()
+                right = f"listener.name.{(sasl or 'NAME').lower()}.{mechanism}.{key}"
+                edits = value.rename_key(broker.variable_for(right)) if sasl else None
+                text = f"{value.key} has no prefix of a listener and a mechanism"
+                yield finding("jaas-prefix-missing", value, broker, text, edits, right)
+            continue
+        name, (mechanism, _, rest) = match["name"], match["rest"].partition(".")
+        is_mechanism = mechanism.lower() in _MECHANISMS
+        right = f"listener.name.{name.lower()}.{mechanism.lower() if is_mechanism else mechanism}" + (
+            rest and f".{rest}"
+        )
+        if key != right:
+            text = f"{value.key} has capitals in its prefix: Kafka reads {right}"
+            yield finding("listener-prefix", value, broker, text, value.rename_key(right), right)
+        elif name.upper() not in names and has_listeners and broker.family is ImageFamily.PROPERTIES:
+            text = f"{value.key} is for a listener {name.upper()}, but listeners has {', '.join(sorted(names))}"
+            yield finding("listener-prefix", value, broker, text, severity=Severity.WARNING)
 
 
 def check_mechanisms(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintDiagnostic]:
@@ -68,7 +103,7 @@ def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[L
     """Check that each SASL listener has a JAAS entry, or KAFKA_OPTS a file with it."""
     if broker.family in (ImageFamily.PROPERTIES, ImageFamily.BITNAMI):
         return  # KAFKA_OPTS may name the file, and Bitnami's image creates it
-    options = broker.container.environment.get("KAFKA_OPTS") if broker.container is not None else None
+    options = broker.environment.get("KAFKA_OPTS")
     if options is not None and ("java.security.auth.login.config" in options.text or not options.is_known):
         return
     for endpoint in sasl:

@@ -7,8 +7,11 @@ import pytest
 from kproxy.advice.lint import fixes
 from kproxy.advice.lint.linter import LintOptions
 from kproxy.base.faults import Fault
-from tests.unit.advice.lint.broken import CASES, Case
+from tests.unit.advice.lint import broken, brokenfiles
+from tests.unit.advice.lint.broken import Case
 from tests.unit.advice.lint.helpers import report, shown, wrong
+
+CASES = [*broken.CASES, *brokenfiles.CASES]
 
 
 def expected_place(case: Case) -> tuple[str, int]:

@@ -16,12 +16,13 @@ from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import read_source
 from kproxy.base.errors import ConfigError
 from kproxy.cli import invoke
-from tests.unit.advice.lint import examples
-from tests.unit.advice.lint.broken import APP, CASES, PLAIN, changed
+from tests.unit.advice.lint import broken, brokenfiles, examples
+from tests.unit.advice.lint.broken import APP, PLAIN, changed
 
 GOOD = examples.SERVER["Kafka 4, one node"].removeprefix("\n")
 BAD = changed(GOOD, "name=PLAINTEXT\n", "name=INTERNAL\n")
 SECRET = "hush-hush-3141"
+CASES = [*broken.CASES, *brokenfiles.CASES]
 
 
 @pytest.fixture
@@ -102,6 +103,19 @@ def test_what_a_person_reads(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert f"{file}:5:1: error: inter.broker.listener.name is INTERNAL, but advertised.listeners has PLAINTEXT" in out
     assert "    corrected: inter.broker.listener.name=PLAINTEXT\n" in out
     assert "1 error in 1 file\n" in out
+
+
+def test_a_rule_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["lint", "--explain", "advertised-wildcrd"]) == 2
+    err = capsys.readouterr().err
+    assert "did you mean advertised-wildcard?" in err
+    assert err.count("\n") == 1
+
+
+def test_a_rule_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["lint", "--explain", "[jaas-flag]", "--format", "json"]) == 0
+    rule = json.loads(capsys.readouterr().out)
+    assert (rule["id"], rule["severity"], rule["fault"]) == ("jaas-flag", "error", "credentials-unreadable")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,9 +177,11 @@ def test_what_is_not_known_is_not_judged() -> None:
 
 
 def test_a_service_with_replicas_counts_as_several_brokers() -> None:
+    """So its replication factor is right, and what all of them have in common is wrong."""
     factor = "REPLICATION_FACTOR: "
     text = changed(ONE_NODE, "    ports:", "    scale: 3\n    ports:", f"{factor}1", f"{factor}3")
-    assert [one.rule for one in report({"compose.yml": text}).findings] == []
+    found = report({"compose.yml": text})
+    assert {one.rule for one in found.findings} == {"duplicate-node-id", "same-address-twice"}, shown(found)
 
 
 def test_two_clusters_in_one_file_are_two() -> None:

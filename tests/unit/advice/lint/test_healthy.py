@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.lint.filekinds import FileKind
-from tests.unit.advice.lint import examples
+from tests.unit.advice.lint import brokenfiles, examples
 from tests.unit.advice.lint.helpers import report, shown
 
 EVERY = [
@@ -13,6 +13,7 @@ EVERY = [
     *((name, "server.properties", text) for name, text in examples.SERVER.items()),
     *((name, "kafka.yaml", text) for name, text in examples.KUBERNETES.items()),
     *((name, name, text) for name, text in examples.CLIENT.items()),
+    *((name, name, text) for name, text in brokenfiles.HEALTHY.items()),
 ]
 
 

@@ -1,0 +1,197 @@
+"""What the address of a cloud demands of a client: its protocol, mechanism and port, from the cloud's documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, ClientConfig
+from kproxy.advice.lint.rules.table import finding
+from kproxy.base.faults import Fault
+from kproxy.config.jaas import JaasError, parse_entry
+
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_CONNECTION_STRING = "$ConnectionString"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudListener:
+    """What brokers of a cloud speak at one port, or at all ports."""
+
+    protocols: tuple[str, ...]
+    mechanisms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A provider of Kafka whose addresses can be recognised."""
+
+    name: str
+    hosts: re.Pattern[str]
+    source: str
+    """The address of its documentation."""
+    listener: CloudListener | None = None
+    """What it speaks at a port that is not in `ports`; None if kproxy does not know."""
+    ports: Mapping[int, CloudListener] = field(default_factory=dict)
+    only_port: int | None = None
+    """Its only port, if it has one."""
+
+
+_TOKENS = CloudListener(("SASL_SSL",), ("PLAIN", "OAUTHBEARER"))
+_PASSWORD = CloudListener(("SASL_SSL",), ("PLAIN",))
+_IAM = CloudListener(("SASL_SSL",), ("AWS_MSK_IAM", "OAUTHBEARER"))
+_MSK_SCRAM = CloudListener(("SASL_SSL",), ("SCRAM-SHA-512",))
+_TLS = CloudListener(("SSL",))
+
+CLOUDS = (
+    Cloud(
+        "Azure Event Hubs",
+        re.compile(r".+\.servicebus\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)"),
+        "https://learn.microsoft.com/azure/event-hubs/azure-event-hubs-apache-kafka-overview",
+        _TOKENS,
+        only_port=9093,
+    ),
+    Cloud(
+        "Confluent Cloud",
+        re.compile(r".+\.confluent\.cloud"),
+        "https://docs.confluent.io/cloud/current/client-apps/config-client.html",
+        CloudListener(("SASL_SSL", "SSL"), ("PLAIN", "OAUTHBEARER")),  # SSL with a certificate of the client
+        only_port=9092,
+    ),
+    Cloud(
+        "Amazon MSK",
+        re.compile(r".+\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"),
+        "https://docs.aws.amazon.com/msk/latest/developerguide/port-info.html",
+        ports={
+            **dict.fromkeys((9092, 20092), CloudListener(("PLAINTEXT",))),
+            **dict.fromkeys((9094, 9194, 20094), _TLS),
+            **dict.fromkeys((9096, 9196, 20096), _MSK_SCRAM),
+            **dict.fromkeys((9098, 9198, 20098), _IAM),
+        },
+    ),
+    Cloud(
+        "Aiven",
+        re.compile(r".+\.aivencloud\.com"),
+        "https://aiven.io/docs/products/kafka/concepts/auth-types",
+        CloudListener(("SSL", "SASL_SSL"), ("PLAIN", *_SCRAM, "OAUTHBEARER")),
+    ),
+    Cloud(
+        "Redpanda Cloud",
+        re.compile(r".+\.cloud\.redpanda\.com"),
+        "https://docs.redpanda.com/redpanda-cloud/security/cloud-authentication/",
+        CloudListener(("SASL_SSL", "SSL"), (*_SCRAM, "OAUTHBEARER")),  # SSL with a certificate of the client
+    ),
+    Cloud(
+        "Oracle Cloud Streaming",
+        re.compile(r"(.+\.)?streaming\.[a-z0-9-]+\.oci\.oraclecloud\.com"),
+        "https://docs.oracle.com/iaas/Content/Streaming/Tasks/kafkacompatibility_topic-Configuration.htm",
+        _PASSWORD,
+        only_port=9092,
+    ),
+    Cloud(
+        "IBM Event Streams",
+        re.compile(r".+\.eventstreams\.cloud\.ibm\.com"),
+        "https://cloud.ibm.com/docs/EventStreams?topic=EventStreams-security",
+        _TOKENS,
+        only_port=9093,
+    ),
+    Cloud(
+        "Google Cloud's Kafka",
+        re.compile(r".+\.managedkafka\..+\.cloud\.goog"),
+        "https://cloud.google.com/managed-service-for-apache-kafka/docs/authentication-kafka",
+        CloudListener(("SASL_SSL", "SSL"), ("PLAIN", "OAUTHBEARER")),  # SSL with a certificate of the client
+    ),
+)
+
+
+def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Check a client against the cloud of its first bootstrap server in one."""
+    for server in client.servers:
+        cloud = next((cloud for cloud in CLOUDS if cloud.hosts.fullmatch(server.host.lower())), None)
+        if cloud is not None:
+            yield from _check_port(client, cloud, server)
+            listener = cloud.ports.get(server.port or 0, cloud.listener)
+            if listener is not None:
+                yield from _check_login(client, cloud, server, listener)
+            return
+
+
+def _check_port(client: ClientConfig, cloud: Cloud, server: BootstrapServer) -> Iterator[LintDiagnostic]:
+    if cloud.only_port is not None and server.port not in (None, cloud.only_port):
+        text = f"{server.host} is {cloud.name}, whose port is {cloud.only_port}, and not {server.port}"
+        edits = server.value.change_entry(server.index, f":{server.port}", f":{cloud.only_port}")
+        yield finding("cloud-port", server.value, client, text, edits, why=_why("cloud-port", cloud))
+
+
+def _check_login(
+    client: ClientConfig, cloud: Cloud, server: BootstrapServer, listener: CloudListener
+) -> Iterator[LintDiagnostic]:
+    protocol, mechanism = client.settings.get("security.protocol"), client.settings.get("sasl.mechanism")
+    place = f"{cloud.name} at port {server.port}" if server.port in cloud.ports else cloud.name
+    if protocol is None and not client.complete:
+        return
+    if client.protocol in PROTOCOLS and client.protocol not in listener.protocols:
+        wanted = _best_protocol(client, listener)
+        given = f"security.protocol is {client.protocol}"
+        if protocol is None:
+            given = "security.protocol is missing, which means PLAINTEXT"
+        edits = protocol.replace(wanted) if protocol is not None else None
+        if protocol is None and server.value.key == "bootstrap.servers":
+            edits = server.value.insert_after([("security.protocol", wanted)])
+        text = f"{given}, but {place} speaks {' or '.join(listener.protocols)}"
+        line, why = f"security.protocol={wanted}", _why("cloud-protocol", cloud)
+        at, fault = protocol or server.value, _fault(client.protocol, wanted)
+        yield finding("cloud-protocol", at, client, text, edits, line, fault=fault, why=why)
+        return
+    if not client.protocol.startswith("SASL_") or not listener.mechanisms:
+        return
+    if mechanism is None and (client.complete or protocol is not None):
+        text = f"sasl.mechanism is missing, which means GSSAPI, but {place} has {', '.join(listener.mechanisms)}"
+        line, why = f"sasl.mechanism={listener.mechanisms[0]}", _why("cloud-mechanism", cloud)
+        yield finding("cloud-mechanism", protocol or server.value, client, text, None, line, why=why)
+    elif mechanism is not None and mechanism.is_known and mechanism.text.upper() not in listener.mechanisms:
+        text = f"sasl.mechanism is {mechanism.text}, but {place} has {', '.join(listener.mechanisms)}"
+        port = next((port for port, other in cloud.ports.items() if mechanism.text.upper() in other.mechanisms), None)
+        line = f"sasl.mechanism={listener.mechanisms[0]}" + (f" (or port {port} for {mechanism.text})" if port else "")
+        edits = mechanism.replace(listener.mechanisms[0]) if len(listener.mechanisms) == 1 and not port else None
+        yield finding("cloud-mechanism", mechanism, client, text, edits, line, why=_why("cloud-mechanism", cloud))
+    elif mechanism is not None and cloud.name == "Azure Event Hubs" and mechanism.text.upper() == "PLAIN":
+        yield from _check_user(client)
+
+
+def _check_user(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Check that Event Hubs gets the user name that it wants for a connection string."""
+    value, name = client.settings.get("sasl.jaas.config"), client.settings.get("sasl.username")
+    user, at = (name.text, name) if name is not None else ("", None)
+    if value is not None:
+        try:
+            user, at = parse_entry(value.text).options.get("username", ""), value
+        except JaasError:
+            return  # the rules for JAAS report it
+    # Compose's readers write a variable with braces; `compose-dollar` reports it.
+    if at is not None and user and user != _CONNECTION_STRING and "{" not in user:
+        line = f'username="{_CONNECTION_STRING}"'
+        yield finding("cloud-user", at, client, f"the user name is not {_CONNECTION_STRING}", None, line)
+
+
+def _best_protocol(client: ClientConfig, listener: CloudListener) -> str:
+    """Return the protocol that fits to the rest of the client's settings."""
+    has_login = any(key in client.settings for key in ("sasl.mechanism", "sasl.jaas.config", "sasl.username"))
+    has_certificate = any(key.startswith(("ssl.keystore", "ssl.certificate")) for key in client.settings)
+    likely = "SASL_SSL" if has_login else "SSL" if has_certificate else ""
+    return likely if likely in listener.protocols else listener.protocols[0]
+
+
+def _why(rule: str, cloud: Cloud) -> str:
+    what = {"cloud-port": "this port only", "cloud-protocol": "this protocol", "cloud-mechanism": "these mechanisms"}[
+        rule
+    ]
+    return f"{cloud.name} has {what}: {cloud.source}"
+
+
+def _fault(client: str, wanted: str) -> Fault:
+    if client.endswith("SSL") != wanted.endswith("SSL"):
+        return Fault.TLS_TO_PLAINTEXT if client.endswith("SSL") else Fault.PLAINTEXT_TO_TLS
+    return Fault.LOGIN_NEEDED if wanted.startswith("SASL_") else Fault.LOGIN_NOT_OFFERED

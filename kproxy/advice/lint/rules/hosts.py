@@ -1,0 +1,64 @@
+"""Rules for the hosts of addresses that a broker advertises, and that a client asks: those that are no names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kproxy.advice.lint.endpoint import HostKind
+from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.model import BrokerConfig, ClientConfig, ImageFamily, Platform, Setup
+from kproxy.advice.lint.rules.table import finding
+from kproxy.base.diagnostic import Severity
+
+# inet_aton takes one to four numbers for an address: 32505 is 0.0.126.249.
+_NUMBERS = re.compile(r"\d+(\.\d+){0,3}")
+
+
+def check_broker(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    setting = broker.settings.get("advertised.listeners")
+    if setting is None or not broker.is_broker:
+        return
+    for endpoint in broker.for_clients(broker.advertised):
+        if _is_numeric(endpoint.host):
+            text = f"{endpoint.name} advertises the host {endpoint.host}, which is a number and no name"
+            host = setup.advertise or "<host that clients reach>"
+            edits = setting.replace_entry(endpoint.index, endpoint.with_host(host)) if setup.advertise else None
+            yield finding("numeric-host", setting, broker, text, edits, endpoint.with_host(host))
+        elif endpoint.kind is HostKind.EMPTY:
+            yield from _check_empty(broker, endpoint.name, endpoint.index, setup)
+
+
+def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> Iterator[LintDiagnostic]:
+    """Report an advertised address without a host: the broker then advertises what its machine is called."""
+    setting, container = broker.settings["advertised.listeners"], broker.container
+    endpoint = next(other for other in broker.advertised if other.index == index)
+    if container is None or container.uses_host_network:
+        if broker.family in (ImageFamily.PROPERTIES, ImageFamily.OTHER, ImageFamily.BITNAMI):
+            text = f"{name} advertises no host"
+            yield finding("canonical-host-name", setting, broker, text, None, endpoint.with_host("<host>"))
+        return
+    published = broker.published(broker.listener(name))
+    if not published and (container.platform is Platform.COMPOSE or "." in "".join(container.names)):
+        return  # in its network, the container has this name
+    text = f"{name} advertises no host: the broker takes its container's own name"
+    why = "A container is called by its id, unless hostname names it. Only its own network knows this name."
+    host = setup.advertise or ("localhost" if published else container.name)
+    edits = setting.replace_entry(index, endpoint.with_host(host))
+    line, error = endpoint.with_host(host), Severity.ERROR
+    yield finding("canonical-host-name", setting, broker, text, edits, line, severity=error, why=why)
+
+
+def check_client(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    for server in client.servers:
+        if _is_numeric(server.host):
+            text = f"the host of '{server.text}' is a number and no name"
+            yield finding("numeric-host", server.value, client, text, None, f"HOST:{server.port or 9092}")
+
+
+def _is_numeric(host: str) -> bool:
+    """Check whether a host is one to four numbers, but no IPv4 address as people write it."""
+    if not _NUMBERS.fullmatch(host):
+        return False
+    numbers = host.split(".")
+    return len(numbers) != 4 or any(len(number) > 3 or int(number) > 255 for number in numbers)

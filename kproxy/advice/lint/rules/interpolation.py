@@ -1,0 +1,44 @@
+"""Rules for dollar signs in variables, which Docker Compose takes for the start of a variable's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.model import Setup
+from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.lint.source import Edit
+from kproxy.advice.lint.value import ConfigValue
+from kproxy.base.diagnostic import Severity
+
+_CONNECTION_STRING = "ConnectionString"
+_VARIABLE = re.compile(r"(?P<before>[^$]?)(?<!\$)(?:\$\$)*(?P<dollar>\$)(?P<name>[A-Za-z_]\w*)")
+_SECRET = re.compile(r"(?i)jaas|password|passwd|secret|sasl|token")
+_LONGEST = 10_000
+
+
+def check(setup: Setup) -> Iterator[LintDiagnostic]:
+    for variables in setup.interpolated:
+        for value in variables.values():
+            yield from _check_value(value)
+
+
+def _check_value(value: ConfigValue) -> Iterator[LintDiagnostic]:
+    if "$" not in value.raw or len(value.raw) > _LONGEST:
+        return
+    for match in _VARIABLE.finditer(value.raw):
+        name = match["name"]
+        if f"${{{name}}}" not in value.text:
+            continue  # it has a value, or the quotes keep it
+        is_literal = name == _CONNECTION_STRING
+        # A variable that is a whole word is meant as one: the shell may have its value.
+        if not is_literal and not (_SECRET.search(value.key) and re.match(r"\w", match["before"])):
+            continue
+        at = value.start + match.start("dollar")
+        what = f"${name}" if is_literal else "$ and what follows it"  # perhaps a part of a password
+        right = f"$${name}" if is_literal else "$$"
+        text = f"Docker Compose takes {what} in {value.key} for a variable; {right} is the text itself"
+        severity = None if is_literal else Severity.WARNING
+        edits = [Edit(value.source.name, at, at, "$")]
+        yield finding("compose-dollar", value, value.source, text, edits, severity=severity)

@@ -1,0 +1,137 @@
+"""Rules for JAAS: entries of clients and brokers, and files. No finding repeats a part of an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.model import BrokerConfig, ClientConfig, Setup
+from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
+from kproxy.advice.lint.value import ConfigValue
+from kproxy.config.jaas import MODULES, JaasEntry, JaasError, JaasMistake, parse_entry, parse_file
+
+_RULES = {
+    JaasMistake.EMPTY: "jaas-section",
+    JaasMistake.BLOCK: "jaas-block",
+    JaasMistake.QUOTED: "jaas-quotes",
+    JaasMistake.SEVERAL: "jaas-block",
+    JaasMistake.FLAG: "jaas-flag",
+    JaasMistake.OPTION: "jaas-option",
+    JaasMistake.OPEN_QUOTE: "jaas-quotes",
+    JaasMistake.BARE: "jaas-quotes",
+    JaasMistake.SEMICOLON: "jaas-semicolon",
+    JaasMistake.SECTION: "jaas-section",
+    JaasMistake.SECTION_END: "jaas-semicolon",
+}
+_KEY = "sasl.jaas.config"
+_KAFKAS = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+    "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
+}
+_BROKER_KEY = re.compile(r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+)\.sasl\.jaas\.config", re.IGNORECASE)
+# A value that another file or a variable completes: `${file:…}`, `${VAR}`, Spring's `#{…}`.
+_PLACEHOLDER = re.compile(r"[$#]\{[^{}]*\}")
+_QUOTED = re.compile(r'"(?:\\.|[^"\\\n\r])*"')
+
+
+def check(setup: Setup) -> Iterator[LintDiagnostic]:
+    for client in setup.clients:
+        value = client.settings.get(_KEY)
+        if value is not None:
+            yield from _check_client(client, value)
+    for broker in setup.brokers:
+        for key, value in broker.settings.items():
+            if (match := _BROKER_KEY.fullmatch(key)) is not None:
+                yield from _check_broker(broker, value, match["mechanism"].upper())
+    for source in setup.jaas_files:
+        yield from _check_file(source)
+
+
+def _check_client(client: ClientConfig, value: ConfigValue) -> Iterator[LintDiagnostic]:
+    try:
+        entry = _entry(value)
+    except JaasError as error:
+        yield _mistake(client, value, error)
+        return
+    mechanism = client.settings.get("sasl.mechanism")
+    if entry is None or (mechanism is None and not client.complete) or (mechanism and not mechanism.is_known):
+        return
+    yield from _check_module(client, entry, value, mechanism, mechanism.text.upper() if mechanism else "GSSAPI")
+
+
+def _check_broker(broker: BrokerConfig, value: ConfigValue, mechanism: str) -> Iterator[LintDiagnostic]:
+    try:
+        entry = _entry(value)
+    except JaasError as error:
+        yield _mistake(broker, value, error)
+        return
+    if entry is not None:
+        yield from _check_module(broker, entry, value, None, mechanism)
+
+
+def _entry(value: ConfigValue) -> JaasEntry | None:
+    """Return the entry; None if a part of it that is not in quotes is not known here. Raises JaasError."""
+    if not value.text.strip() or _PLACEHOLDER.search(_QUOTED.sub("", value.text)):
+        return None
+    return parse_entry(value.text)
+
+
+def _mistake(owner: ClientConfig | BrokerConfig, value: ConfigValue, error: JaasError) -> LintDiagnostic:
+    edits = value.append(";") if error.mistake is JaasMistake.SEMICOLON else None
+    if error.mistake is JaasMistake.FLAG and error.index:
+        edits = value.insert(error.index, " required")
+    text = f"{value.key or _KEY} {error.mistake.value}"
+    line = f'{value.key or _KEY}=MODULE required KEY="VALUE" ...;'
+    return finding(_RULES[error.mistake], value, owner, text, edits, line)
+
+
+def _check_module(
+    owner: ClientConfig | BrokerConfig,
+    entry: JaasEntry,
+    value: ConfigValue,
+    setting: ConfigValue | None,
+    mechanism: str,
+) -> Iterator[LintDiagnostic]:
+    """Check that the login module is the one of the mechanism."""
+    if not entry.mechanisms or mechanism in entry.mechanisms:
+        return
+    module = entry.module.rpartition(".")[2]
+    right = next((name for name, mechanisms in MODULES.items() if mechanism in mechanisms), None)
+    if right is None:
+        return
+    if isinstance(owner, ClientConfig) and setting is None:
+        given, line = "sasl.mechanism is missing, which means GSSAPI", f"sasl.mechanism={entry.mechanisms[0]}"
+    else:
+        given, line = f"the mechanism is {mechanism}, whose module is {right}", f"...{right} required ...;"
+    text = f"{module} is for {' and '.join(entry.mechanisms)}, but {given}"
+    yield finding("jaas-module", value, owner, text, None, line)
+
+
+def change_module(value: ConfigValue, mechanism: str) -> list[Edit] | None:
+    """Return edits that make the login module of an entry the one of another mechanism of Kafka's own."""
+    module = _KAFKAS.get(mechanism)
+    match = re.search(r"(?:\w+\.)?\b(?:Plain|Scram|OAuthBearer)LoginModule", value.raw)
+    if module is None or match is None:
+        return None
+    new = module if "." in match[0] else module.partition(".")[2]
+    return [Edit(value.source.name, value.start + match.start(), value.start + match.end(), new)]
+
+
+def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
+    try:
+        parse_file(source.text)
+    except JaasError as error:
+        index = min(error.index, max(len(source.text) - 1, 0))
+        edits = None
+        if error.mistake in (JaasMistake.SEMICOLON, JaasMistake.SECTION_END):
+            edits = [Edit(source.name, error.index, error.index, ";")]
+            index = max(index - 1, 0)
+        elif error.mistake is JaasMistake.FLAG:
+            edits = [Edit(source.name, error.index, error.index, " required")]
+        text = f"the file {error.mistake.value}"
+        line = 'NAME { MODULE required KEY="VALUE" ...; };'
+        yield finding(_RULES[error.mistake], SourceLocation(source, index), source, text, edits, line)

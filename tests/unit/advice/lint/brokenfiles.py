@@ -1,0 +1,505 @@
+"""Files of other kinds than broken.py has, with one mistake each: of clients, logins, clouds, Kubernetes and charts."""
+
+from __future__ import annotations
+
+from tests.unit.advice.lint.broken import KAFKA_4, ONE_NODE, PLAIN, SCRAM, Case, changed
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+LOGIN = f'{PLAIN_MODULE} required username="u" password="hush";'
+CLIENT = f"""
+bootstrap.servers=kafka.example.com:9093
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config={LOGIN}
+"""
+SINGLE = LOGIN.replace('"', "'")
+SPRING = f"""
+spring:
+  kafka:
+    bootstrap-servers: kafka.example.com:9093
+    properties:
+      security.protocol: SASL_SSL
+      sasl.mechanism: PLAIN
+      sasl.jaas.config: {LOGIN}
+"""
+EVENT_HUBS = (
+    """
+bootstrap.servers=shop.servicebus.windows.net:9093
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config="""
+    + f'{PLAIN_MODULE} required username="$ConnectionString" password="Endpoint=sb://shop/;x=y";\n'
+)
+JAAS = f"""
+KafkaServer {{
+  {PLAIN_MODULE} required
+    username="admin"
+    password="hush"
+    user_admin="hush";
+}};
+"""
+UI = f"""
+services:
+  ui:
+    image: provectuslabs/kafka-ui
+    environment:
+      KAFKA_CLUSTERS_0_NAME: shop
+      KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS: shop.servicebus.windows.net:9093
+      KAFKA_CLUSTERS_0_PROPERTIES_SECURITY_PROTOCOL: SASL_SSL
+      KAFKA_CLUSTERS_0_PROPERTIES_SASL_MECHANISM: PLAIN
+      KAFKA_CLUSTERS_0_PROPERTIES_SASL_JAAS_CONFIG:
+        '{PLAIN_MODULE} required username="$$ConnectionString" password="x";'
+"""
+STATEFUL = """
+apiVersion: v1
+kind: Service
+metadata: {name: brokers}
+spec:
+  clusterIP: None
+  selector: {app: kafka}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: kafka}
+spec:
+  serviceName: brokers
+  replicas: 3
+  template:
+    metadata:
+      labels: {app: kafka}
+    spec:
+      containers:
+        - name: kafka
+          image: confluentinc/cp-kafka:7.9.0
+          command: [sh, -c, "export KAFKA_NODE_ID=${HOSTNAME##*-}; exec /etc/confluent/docker/run"]
+          env:
+            - name: POD
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+            - name: KAFKA_PROCESS_ROLES
+              value: broker,controller
+            - name: KAFKA_LISTENERS
+              value: PLAINTEXT://:9092,CONTROLLER://:9093
+            - name: KAFKA_ADVERTISED_LISTENERS
+              value: PLAINTEXT://$(POD).brokers:9092
+            - name: KAFKA_CONTROLLER_LISTENER_NAMES
+              value: CONTROLLER
+            - name: KAFKA_CONTROLLER_QUORUM_VOTERS
+              value: 0@kafka-0.brokers:9093,1@kafka-1.brokers:9093,2@kafka-2.brokers:9093
+"""
+ENV = """
+KAFKA_NODE_ID=1
+KAFKA_PROCESS_ROLES=broker,controller
+KAFKA_LISTENERS=INTERNAL://:9092,CONTROLLER://:9093
+KAFKA_ADVERTISED_LISTENERS=INTERNAL://kafka:9092
+KAFKA_LISTENER_SECURITY_PROTOCOL_MAP=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+KAFKA_INTER_BROKER_LISTENER_NAME=INTERNAL
+KAFKA_CONTROLLER_LISTENER_NAMES=CONTROLLER
+KAFKA_CONTROLLER_QUORUM_VOTERS=1@kafka:9093,2@kafka-2:9093
+"""
+CHART = """
+controller:
+  replicaCount: 3
+listeners:
+  client: {protocol: PLAINTEXT}
+externalAccess:
+  enabled: true
+  controller:
+    service:
+      type: NodePort
+      nodePorts: [30001, 30002, 30003]
+"""
+REDPANDA = """
+redpanda:
+  node_id: 0
+  kafka_api:
+    - {name: internal, address: 0.0.0.0, port: 9092}
+    - {name: external, address: 0.0.0.0, port: 19092}
+  advertised_kafka_api:
+    - {name: internal, address: redpanda-0, port: 9092}
+    - {name: external, address: redpanda.example.com, port: 19092}
+"""
+CONNECT = f"""
+bootstrap.servers=kafka.example.com:9093
+group.id=connect
+key.converter=org.apache.kafka.connect.json.JsonConverter
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config={LOGIN}
+producer.security.protocol=SASL_SSL
+producer.sasl.mechanism=PLAIN
+producer.sasl.jaas.config={LOGIN}
+"""
+DEBEZIUM = """
+{
+\t"name": "inventory",
+\t"config": {
+\t\t"connector.class": "io.debezium.connector.mysql.MySqlConnector",
+\t\t"schema.history.internal.kafka.bootstrap.servers": "b-1.shop.kafka.eu-west-1.amazonaws.com:9092",
+\t\t"schema.history.internal.kafka.topic": "history"
+\t}
+}
+"""
+# The healthy files, and their names; nothing may be found in them.
+HEALTHY = {
+    "client.properties": CLIENT,
+    "eventhubs.properties": EVENT_HUBS,
+    "application.yml": SPRING,
+    "kafka_server_jaas.conf": JAAS,
+    "ui.yml": UI,
+    "statefulset.yaml": STATEFUL,
+    "kafka.env": ENV,
+    "values.yaml": CHART,
+    "redpanda.yaml": REDPANDA,
+    "connect-distributed.properties": CONNECT,
+    "connector.json": DEBEZIUM,
+}
+
+
+def _case(
+    name: str,
+    file: str,
+    rule: str,
+    old: str,
+    new: str,
+    line: str,
+    corrected: str = "",
+    *,
+    gone: bool = True,
+    also: str = "",
+) -> Case:
+    """A mistake that is made in a healthy file; `gone`: --fix mends it."""
+    return Case(
+        name, {file: changed(HEALTHY[file], old, new)}, rule, line, corrected, gone, also=frozenset(also.split())
+    )
+
+
+def _kept(name: str, file: str, rule: str, old: str, new: str, line: str, corrected: str = "", also: str = "") -> Case:
+    return _case(name, file, rule, old, new, line, corrected, gone=False, also=also)
+
+
+CASES = [
+    # Logins
+    _case("no semicolon", "client.properties", "jaas-semicolon", 'hush";', 'hush"', "sasl.jaas", ""),
+    _case("no semicolon in YAML", "application.yml", "jaas-semicolon", 'hush";', 'hush"', "sasl.jaas"),
+    _case(
+        "no semicolon in a file",
+        "kafka_server_jaas.conf",
+        "jaas-semicolon",
+        'user_admin="hush";',
+        'user_admin="hush"',
+        "user_admin",
+    ),
+    _case("no semicolon after a section", "kafka_server_jaas.conf", "jaas-semicolon", "};", "}", "}"),
+    _case("no control flag", "client.properties", "jaas-flag", " required", "", "sasl.jaas"),
+    _case("no control flag in a file", "kafka_server_jaas.conf", "jaas-flag", " required", "", "PlainLoginModule"),
+    _kept("an open quote", "client.properties", "jaas-quotes", 'hush";', "hush;", "sasl.jaas"),
+    _kept(
+        "an open quote in a file",
+        "kafka_server_jaas.conf",
+        "jaas-quotes",
+        'username="admin"',
+        'username="admin',
+        "username",
+    ),
+    _kept("quotes around all", "client.properties", "jaas-quotes", f"={LOGIN}", f'="{SINGLE}"', "sasl.jaas"),
+    _kept("commas between options", "client.properties", "jaas-quotes", '"u" ', '"u", ', "sasl.jaas"),
+    _kept("an option without a value", "client.properties", "jaas-option", 'username="u"', "username", "sasl.jaas"),
+    _kept(
+        "a section in a property",
+        "client.properties",
+        "jaas-block",
+        f"={LOGIN}",
+        f"=KafkaClient {{ {LOGIN} }};",
+        "sasl.jaas",
+    ),
+    _kept("two login modules", "client.properties", "jaas-block", LOGIN, f"{LOGIN} {LOGIN}", "sasl.jaas"),
+    _kept("no section", "kafka_server_jaas.conf", "jaas-section", "KafkaServer {", "", "PlainLoginModule"),
+    _kept(
+        "another module", "client.properties", "jaas-module", "mechanism=PLAIN", "mechanism=SCRAM-SHA-512", "sasl.jaas"
+    ),
+    _kept(
+        "no mechanism",
+        "client.properties",
+        "jaas-module",
+        "sasl.mechanism=PLAIN\n",
+        "",
+        "sasl.jaas",
+        "sasl.mechanism=PLAIN",
+    ),
+    Case(
+        "no prefix",
+        {"server.properties": changed(SCRAM, "listener.name.external.scram-sha-512.sasl.jaas", "sasl.jaas")},
+        "jaas-prefix-missing",
+        "sasl.jaas",
+        gone=True,
+        corrected="",
+    ),
+    Case(
+        "capitals in a prefix",
+        {"server.properties": changed(SCRAM, "listener.name.external", "listener.name.EXTERNAL")},
+        "listener-prefix",
+        "listener.name.EXTERNAL",
+        "",
+    ),
+    Case(
+        "a mechanism in capitals",
+        {"server.properties": changed(SCRAM, ".scram-sha-512.", ".SCRAM-SHA-512.")},
+        "listener-prefix",
+        ".SCRAM-SHA-512.",
+        "",
+    ),
+    Case(
+        "a listener that is not there",
+        {"server.properties": changed(SCRAM, "listener.name.external", "listener.name.outside")},
+        "listener-prefix",
+        "listener.name.outside",
+        "",
+        gone=False,
+    ),
+    # Names
+    Case(
+        "librdkafka's login in Java's file",
+        {
+            "client.properties": "bootstrap.servers=k:9092\nkey.serializer=x\nsecurity.protocol=SASL_SSL\n"
+            "sasl.mechanism=PLAIN\nsasl.username=u\n"
+        },
+        "foreign-setting",
+        "sasl.username",
+        f'sasl.jaas.config={PLAIN_MODULE} required username="..." password="...";',
+        gone=False,
+    ),
+    Case(
+        "librdkafka's word for mechanism",
+        {
+            "client.properties": "bootstrap.servers=k:9092\nkey.serializer=x\nsecurity.protocol=SASL_SSL\n"
+            "sasl.mechanisms=PLAIN\n"
+        },
+        "foreign-setting",
+        "sasl.mechanisms",
+        "sasl.mechanism=PLAIN",
+    ),
+    Case(
+        "Java's login in librdkafka's file",
+        {"x.conf": changed(CLIENT, "bootstrap.servers", "metadata.broker.list")},
+        "foreign-setting",
+        "sasl.jaas.config",
+        "sasl.username and sasl.password instead",
+        gone=False,
+    ),
+    Case(
+        "Java's trust store for kcat",
+        {"kcat.conf": "bootstrap.servers=k:9092\nsecurity.protocol=SSL\nssl.truststore.location=/t.jks\n"},
+        "foreign-setting",
+        "ssl.truststore",
+        "ssl.ca.location, a PEM file instead",
+        gone=False,
+    ),
+    _case(
+        "a PEM file as a Java key store",
+        "client.properties",
+        "store-type",
+        "sasl.mechanism",
+        "ssl.truststore.location=/etc/ca.pem\nsasl.mechanism",
+        "ssl.truststore",
+        "ssl.truststore.type=PEM",
+    ),
+    # Bootstrap servers
+    _case(
+        "a scheme",
+        "client.properties",
+        "bootstrap-scheme",
+        "=kafka.e",
+        "=PLAINTEXT://kafka.e",
+        "bootstrap",
+        "bootstrap.servers=kafka.example.com:9093",
+    ),
+    _case(
+        "a scheme in Spring",
+        "application.yml",
+        "bootstrap-scheme",
+        " kafka.e",
+        " PLAINTEXT://kafka.e",
+        "bootstrap",
+        "bootstrap-servers: kafka.example.com:9093",
+    ),
+    _kept("ZooKeeper's port", "client.properties", "bootstrap-zookeeper", ":9093", ":2181", "bootstrap"),
+    _kept("a number for a host", "client.properties", "numeric-host", "kafka.example.com", "9092", "bootstrap"),
+    _kept(
+        "an address that is none", "client.properties", "numeric-host", "kafka.example.com", "10.0.0.256", "bootstrap"
+    ),
+    # Clouds
+    _case(
+        "Event Hubs in plaintext",
+        "eventhubs.properties",
+        "cloud-protocol",
+        "SASL_SSL",
+        "SASL_PLAINTEXT",
+        "security",
+        "security.protocol=SASL_SSL",
+    ),
+    _kept(
+        "Event Hubs with SCRAM",
+        "eventhubs.properties",
+        "cloud-mechanism",
+        "=PLAIN",
+        "=SCRAM-SHA-512",
+        "sasl.mechanism",
+        also="jaas-module",
+    ),
+    _case(
+        "Event Hubs at Kafka's port",
+        "eventhubs.properties",
+        "cloud-port",
+        ":9093",
+        ":9092",
+        "bootstrap",
+        "bootstrap.servers=shop.servicebus.windows.net:9093",
+    ),
+    _kept("another user of Event Hubs", "eventhubs.properties", "cloud-user", "$ConnectionString", "shop", "sasl.jaas"),
+    Case(
+        "Confluent Cloud without a protocol",
+        {"client.properties": "bootstrap.servers=pkc-1.eu.aws.confluent.cloud:9092\n"},
+        "cloud-protocol",
+        "bootstrap",
+        "security.protocol=SASL_SSL",
+        also=frozenset(["cloud-mechanism"]),
+        gone=False,
+    ),
+    Case(
+        "MSK's port for TLS",
+        {
+            "client.properties": "bootstrap.servers=b-1.x.c2.kafka.eu-west-1.amazonaws.com:9094\n"
+            "security.protocol=PLAINTEXT\n"
+        },
+        "cloud-protocol",
+        "security",
+        "security.protocol=SSL",
+    ),
+    Case(
+        "MSK's port for SCRAM, with IAM",
+        {
+            "client.properties": "bootstrap.servers=b-1.x.kafka.us-east-1.amazonaws.com:9096\n"
+            "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+        },
+        "cloud-mechanism",
+        "sasl.mechanism",
+        "sasl.mechanism=SCRAM-SHA-512 (or port 9098 for AWS_MSK_IAM)",
+        gone=False,
+    ),
+    Case(
+        "Aiven in plaintext",
+        {"app.properties": "bootstrap.servers=kafka-1-shop.aivencloud.com:12693\n"},
+        "cloud-protocol",
+        "bootstrap",
+        "security.protocol=SSL",
+    ),
+    Case(
+        "Redpanda Cloud with PLAIN",
+        {
+            "app.properties": "bootstrap.servers=seed-1.x.fmc.prd.cloud.redpanda.com:9092\n"
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        },
+        "cloud-mechanism",
+        "sasl.mechanism",
+        "sasl.mechanism=SCRAM-SHA-256",
+        gone=False,
+    ),
+    _kept("MSK's port for TLS, in a connector", "connector.json", "cloud-protocol", ":9092", ":9094", "bootstrap"),
+    # Connect, Compose
+    _kept(
+        "connectors without the worker's login",
+        "connect-distributed.properties",
+        "connector-clients",
+        CONNECT[CONNECT.index("producer") :],
+        "",
+        "security.protocol",
+    ),
+    _case("a dollar in Compose", "ui.yml", "compose-dollar", "$$Conn", "$Conn", "JAAS_CONFIG"),
+    Case(
+        "a random port",
+        {"compose.yml": changed(ONE_NODE, "- '9092:9092'", "- '9092'")},
+        "published-port-random",
+        "- '9092'",
+        "- '9092:9092'",
+    ),
+    Case(
+        "no host for the outside",
+        {"compose.yml": changed(PLAIN, "//localhost:9092", "//:9092")},
+        "canonical-host-name",
+        "KAFKA_ADVERTISED",
+        "KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",
+    ),
+    # Kubernetes and charts
+    _kept(
+        "one address for all", "statefulset.yaml", "same-address-twice", "$(POD).brokers", "brokers", "KAFKA_ADVERTISED"
+    ),
+    _kept(
+        "one id for all",
+        "statefulset.yaml",
+        "duplicate-node-id",
+        "            - name: KAFKA_PROCESS_ROLES",
+        '            - name: KAFKA_BROKER_ID\n              value: "1"\n            - name: KAFKA_PROCESS_ROLES',
+        "KAFKA_BROKER_ID",
+    ),
+    _kept(
+        "a wildcard in a pod",
+        "statefulset.yaml",
+        "advertised-wildcard",
+        "//$(POD).brokers:9092",
+        "//0.0.0.0:9092",
+        "KAFKA_ADVERTISED",
+    ),
+    _kept(
+        "a Service called kafka",
+        "statefulset.yaml",
+        "service-links",
+        "metadata: {name: brokers}\nspec:\n  clusterIP: None",
+        "metadata: {name: kafka}\nspec:",
+        "image:",
+    ),
+    _kept("voters at one address", "kafka.env", "voter-address", "2@kafka-2", "2@kafka", "KAFKA_CONTROLLER_QUORUM"),
+    _kept(
+        "voters at localhost",
+        "kafka.env",
+        "voter-address",
+        "1@kafka:9093,2@kafka-2:9093",
+        "1@127.0.0.1:9093,2@127.0.0.1:9094",
+        "KAFKA_CONTROLLER_QUORUM",
+    ),
+    _case(
+        "the controllers' listener in an .env",
+        "kafka.env",
+        "controller-advertised",
+        "//kafka:9092",
+        "//kafka:9092,CONTROLLER://kafka:9093",
+        "KAFKA_ADVERTISED",
+        "KAFKA_ADVERTISED_LISTENERS=INTERNAL://kafka:9092",
+    ),
+    Case(
+        "a port for a host",
+        {"server.properties": changed(KAFKA_4, "//localhost:9092", "//9092:9092")},
+        "numeric-host",
+        "advertised",
+        "PLAINTEXT://<host that clients reach>:9092",
+        gone=False,
+    ),
+    _kept(
+        "a wildcard of Redpanda",
+        "redpanda.yaml",
+        "advertised-wildcard",
+        "redpanda.example.com",
+        "0.0.0.0",
+        "advertised_kafka_api",
+        "advertised_kafka_api: [{name: external, address: <host that clients reach>, port: 19092}]",
+    ),
+    _kept("fewer ports than brokers", "values.yaml", "chart-external-access", ", 30003]", "]", "type: NodePort"),
+    _kept(
+        "no ports",
+        "values.yaml",
+        "chart-external-access",
+        "      nodePorts: [30001, 30002, 30003]\n",
+        "",
+        "type: NodePort",
+    ),
+]

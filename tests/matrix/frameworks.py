@@ -22,7 +22,9 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 _DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
-_ARTIFACTS = ("kafka-streams", "connect-runtime", "connect-file")
+_ARTIFACTS = ("kafka-streams", "connect-runtime")
+# The connectors for files: the newest that there are in Maven. What they need comes in the version of the others.
+_FILE_CONNECTORS = ("org.apache.kafka", "connect-file", "4.3.1")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,6 @@ def worker(version: str) -> list[str]:
 
 def _programs(version: str) -> Programs:
     wanted = [("org.apache.kafka", one, version) for one in _ARTIFACTS]
-    wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+    wanted += [_FILE_CONNECTORS, ("org.slf4j", "slf4j-simple", "1.7.36")]
     pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted))
     return replace(Programs.of(version), jars=fetch(f"frameworks-{version}", f"Kafka {version} Streams, Connect", pom))

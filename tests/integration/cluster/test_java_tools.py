@@ -105,6 +105,29 @@ def test_broker_api_versions(cluster: DevCluster, kproxy: Kproxy, run: Run) -> N
         assert len(re.findall(rf"{re.escape(api)}: \d+ to (\d+) \[usable: \1\]", shown)) == len(cluster.node_ids)
 
 
+@pytest.mark.parametrize(
+    ("controller", "refusal"),
+    [
+        (4711, "ControllerIdNotRegisteredException: Controller ID 4711 is not currently registered."),
+        (3000, "InvalidRequestException: Controller cannot unregister itself while it is active."),
+    ],
+)
+def test_unregister_controller(cluster: DevCluster, kproxy: Kproxy, controller: int, refusal: str) -> None:
+    """Here the cluster's only controller answers, and refuses: what it says arrives as it does directly."""
+    for bootstrap in (cluster.direct_bootstrap, kproxy.bootstrap):
+        where = ("--bootstrap-server", bootstrap, "--id", str(controller))
+        done = cluster.tool("kafka-cluster", "unregister-controller", *where)
+        assert refusal in done.stderr, (bootstrap, done.stdout + done.stderr)
+
+
+def test_streams_groups(cluster: DevCluster, kproxy: Kproxy) -> None:
+    """With the topology, which needs StreamsGroupDescribe 1 even where there is no such group."""
+    for bootstrap in (cluster.direct_bootstrap, kproxy.bootstrap):
+        where = ("--bootstrap-server", bootstrap, "--group", "no-such-group")
+        done = cluster.tool("kafka-streams-groups", "--describe", "--topology", *where)
+        assert "GroupIdNotFoundException: Group no-such-group not found." in done.stdout, (bootstrap, done.stdout)
+
+
 def test_metadata_quorum_of_brokers(cluster: DevCluster, run: Run) -> None:
     described = run("kafka-metadata-quorum", "describe", "--replication")
     nodes = {int(line.split()[0]): line.split()[-1] for line in described.splitlines()[1:] if line.strip()}

@@ -72,11 +72,15 @@ def _add_bitnami(root: YamlNode, setup: Setup) -> None:
     for name, node in (
         ("advertised.listeners", listeners["advertisedListeners"] or root["advertisedListeners"]),
         ("listener.security.protocol.map", listeners["securityProtocolMap"] or root["listenerSecurityProtocolMap"]),
-        ("listeners", listeners["overrideListeners"]),
+        (
+            "listeners",
+            listeners["overrideListeners"] or (listeners if listeners.items else YamlNode(root.source, None)),
+        ),
+        ("inter.broker.listener.name", root["interBrokerListenerName"]),
         ("controller.quorum.voters", root["kraft"]["controllerQuorumVoters"]),
     ):
-        if node.text:
-            settings[name] = node.value()
+        if (value := node.joined()) is not None and value.text:
+            settings[name] = value
     defaults = {}
     parts = {name: listeners[name] for name in _LISTENER_NAMES if listeners[name].mapping}
     if parts and "listeners" not in settings:

@@ -63,14 +63,11 @@ def flatten(root: YamlNode, read: Callable[[str], str] = str) -> tuple[dict[str,
     while waiting and visits < _MOST_VISITS:
         visits += 1
         key, node = waiting.pop()
-        items = node.items
-        if node.is_scalar:
-            values[key] = node.value(read)
-        elif items and all(item.is_scalar for item in items[:_LONGEST_LIST]):
-            value, texts = node.value(), [item.text for item in items[:_LONGEST_LIST]]
-            values[key] = replace(value, text=read(",".join(texts)))
+        value = node.joined(read)
+        if value is not None:
+            values[key] = value
         else:
-            children = [(str(number), item) for number, item in enumerate(items)] or list(node.mapping.items())
+            children = [(str(number), item) for number, item in enumerate(node.items)] or list(node.mapping.items())
             waiting += [(f"{key}.{name}" if key else name, child) for name, child in reversed(children)]
     return values, not waiting
 
@@ -141,6 +138,15 @@ class YamlNode:
 
     def scalar(self) -> ConfigValue | None:
         return self.value() if self.is_scalar else None
+
+    def joined(self, read: Callable[[str], str] = str) -> ConfigValue | None:
+        """Return a scalar, or a list of scalars with commas between them, as a value; None for any other node."""
+        if self.is_scalar:
+            return self.value(read)
+        items = self.items[:_LONGEST_LIST]
+        if not items or not all(item.is_scalar for item in items):
+            return None
+        return replace(self.value(), text=read(",".join(item.text for item in items)))
 
     def pair(self, read: Callable[[str], str] = str) -> ConfigValue | None:
         """Return the value of a scalar KEY=VALUE, an item of a list."""

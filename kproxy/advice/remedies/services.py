@@ -1,15 +1,13 @@
 """Kafka in clouds: what their addresses demand of a client, by the name and the port (pure).
 
-Sources: the services' own documentation on connecting Kafka clients: Azure Event Hubs ("Use Azure Event Hubs from
-Apache Kafka applications"), Confluent Cloud ("Connect to Confluent Cloud"), Amazon MSK ("Port information"), Aiven for
-Apache Kafka, Redpanda Cloud, Google Managed Service for Apache Kafka, OCI Streaming, IBM Event Streams, Upstash,
-CloudKarafka, DigitalOcean.
+`kproxy explain` says it of a message, `kproxy lint` of a file. Each service has the address of its own documentation.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,77 +29,147 @@ class ServiceDemand:
         return self.protocol.startswith("SASL")
 
 
-_MSK = "Amazon MSK"
-_MSK_PORTS = {
-    port + offset: demand
-    for offset in (0, 100)  # 9194, 9196 and 9198 are for public access
-    for port, demand in {
-        9092: ServiceDemand(_MSK, "PLAINTEXT"),
-        9094: ServiceDemand(_MSK, "SSL"),
-        9096: ServiceDemand(_MSK, "SASL_SSL", "`SCRAM-SHA-512`"),
-        9098: ServiceDemand(_MSK, "SASL_SSL", "IAM: `AWS_MSK_IAM`, or `OAUTHBEARER` with a token of the AWS signer"),
-    }.items()
-    if port + offset != 9192
-}
-_EVENT_HUBS = ServiceDemand(
-    "Azure Event Hubs", "SASL_SSL", "`PLAIN` with the user `$ConnectionString`, or `OAUTHBEARER`"
+@dataclass(frozen=True, slots=True)
+class ServiceListener:
+    """What a service speaks at one port, or at all ports."""
+
+    protocols: tuple[str, ...]
+    """The protocols that it accepts, the usual one first."""
+    mechanisms: tuple[str, ...] = ()
+    login: str = ""
+    """The same for a person, with what is peculiar to the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudService:
+    """A service whose addresses can be recognised."""
+
+    name: str
+    hosts: re.Pattern[str]
+    """The end of its hosts' names."""
+    source: str
+    """The address of its documentation."""
+    listener: ServiceListener | None = None
+    """What it speaks at a port that is not in `ports`; None if that is not known."""
+    ports: Mapping[int, ServiceListener] = field(default_factory=dict)
+    only_port: int | None = None
+    """Its only port, if it has one."""
+
+    def listener_at(self, port: int) -> ServiceListener | None:
+        """Return what the service speaks at a port; 0 is a port that is not known."""
+        if self.only_port is not None and port not in (0, self.only_port):
+            return None
+        return self.ports.get(port, self.listener)
+
+
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MSK_SCRAM = ServiceListener(("SASL_SSL",), ("SCRAM-SHA-512",), "`SCRAM-SHA-512`")
+_MSK_IAM = ServiceListener(
+    ("SASL_SSL",),
+    ("AWS_MSK_IAM", "OAUTHBEARER"),
+    "IAM: `AWS_MSK_IAM`, or `OAUTHBEARER` with a token of the AWS signer",
 )
-# The end of a name, the ports at which the demand holds (none: all ports), and the demand.
-_SERVICES: tuple[tuple[str, frozenset[int], ServiceDemand], ...] = (
-    (".servicebus.windows.net", frozenset({9093}), _EVENT_HUBS),
-    (".servicebus.usgovcloudapi.net", frozenset({9093}), _EVENT_HUBS),
-    (".servicebus.chinacloudapi.cn", frozenset({9093}), _EVENT_HUBS),
-    (
-        ".confluent.cloud",
-        frozenset(),
-        ServiceDemand("Confluent Cloud", "SASL_SSL", "`PLAIN` with an API key of this cluster, or `OAUTHBEARER`"),
+# SSL beside SASL_SSL is for clients with a certificate.
+SERVICES = (
+    CloudService(
+        "Azure Event Hubs",
+        re.compile(r"\.servicebus\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)$"),
+        "https://learn.microsoft.com/azure/event-hubs/azure-event-hubs-apache-kafka-overview",
+        ServiceListener(
+            ("SASL_SSL",), ("PLAIN", "OAUTHBEARER"), "`PLAIN` with the user `$ConnectionString`, or `OAUTHBEARER`"
+        ),
+        only_port=9093,
     ),
-    (
-        ".cloud.redpanda.com",
-        frozenset(),
-        ServiceDemand("Redpanda Cloud", "SASL_SSL", "`SCRAM-SHA-256` or `SCRAM-SHA-512`"),
+    CloudService(
+        "Confluent Cloud",
+        re.compile(r"\.confluent\.cloud$"),
+        "https://docs.confluent.io/cloud/current/client-apps/config-client.html",
+        ServiceListener(
+            ("SASL_SSL", "SSL"),
+            ("PLAIN", "OAUTHBEARER"),
+            "`PLAIN` with an API key of this cluster, or `OAUTHBEARER`",
+        ),
     ),
-    (
-        ".cloud.goog",
-        frozenset({9092}),
-        ServiceDemand("Google Managed Service for Apache Kafka", "SASL_SSL", "`OAUTHBEARER` or `PLAIN`"),
+    CloudService(
+        "Amazon MSK",
+        re.compile(r"\.kafka(?:-serverless)?\.[a-z0-9-]{1,40}\.amazonaws\.com(?:\.cn)?$"),
+        "https://docs.aws.amazon.com/msk/latest/developerguide/port-info.html",
+        # 9194, 9196 and 9198 are for public access, the ports above 20000 for IPv6.
+        ports={
+            **dict.fromkeys((9092, 20092), ServiceListener(("PLAINTEXT",))),
+            **dict.fromkeys((9094, 9194, 20094), ServiceListener(("SSL",))),
+            **dict.fromkeys((9096, 9196, 20096), _MSK_SCRAM),
+            **dict.fromkeys((9098, 9198, 20098), _MSK_IAM),
+        },
     ),
-    (".oci.oraclecloud.com", frozenset({9092}), ServiceDemand("OCI Streaming", "SASL_SSL", "`PLAIN`")),
-    (
-        ".eventstreams.cloud.ibm.com",
-        frozenset(),
-        ServiceDemand("IBM Event Streams", "SASL_SSL", "`PLAIN` with the user `token`"),
+    CloudService(
+        "Aiven",
+        re.compile(r"\.aivencloud\.com$"),
+        "https://aiven.io/docs/products/kafka/concepts/auth-types",
+        ServiceListener(
+            ("SSL", "SASL_SSL"),
+            ("PLAIN", *_SCRAM, "OAUTHBEARER"),
+            "a client certificate; SASL has a port of its own",
+        ),
     ),
-    (
-        ".upstash.io",
-        frozenset({9092}),
-        ServiceDemand("Upstash", "SASL_SSL", "`SCRAM-SHA-256` or `SCRAM-SHA-512`"),
+    CloudService(
+        "Redpanda Cloud",
+        re.compile(r"\.cloud\.redpanda\.com$"),
+        "https://docs.redpanda.com/redpanda-cloud/security/cloud-authentication/",
+        ServiceListener(("SASL_SSL", "SSL"), (*_SCRAM, "OAUTHBEARER"), "`SCRAM-SHA-256` or `SCRAM-SHA-512`"),
     ),
-    (".cloudkarafka.com", frozenset({9094}), ServiceDemand("CloudKarafka", "SASL_SSL", "`SCRAM-SHA-512`")),
-    (
-        ".aivencloud.com",
-        frozenset(),
-        ServiceDemand("Aiven", "SSL", "a client certificate; SASL has a port of its own"),
+    CloudService(
+        "Google Managed Service for Apache Kafka",
+        re.compile(r"\.managedkafka\..{1,200}\.cloud\.goog$"),
+        "https://cloud.google.com/managed-service-for-apache-kafka/docs/authentication-kafka",
+        ServiceListener(("SASL_SSL", "SSL"), ("OAUTHBEARER", "PLAIN"), "`OAUTHBEARER` or `PLAIN`"),
     ),
-    (
-        ".db.ondigitalocean.com",
-        frozenset(),
-        ServiceDemand("DigitalOcean", "SASL_SSL", "`SCRAM-SHA-256`, or a client certificate"),
+    CloudService(
+        "OCI Streaming",
+        re.compile(r"(?:^|\.)streaming\.[a-z0-9-]{1,40}\.oci\.oraclecloud\.com$"),
+        "https://docs.oracle.com/iaas/Content/Streaming/Tasks/kafkacompatibility_topic-Configuration.htm",
+        ServiceListener(("SASL_SSL",), ("PLAIN",), "`PLAIN`"),
+        only_port=9092,
+    ),
+    CloudService(
+        "IBM Event Streams",
+        re.compile(r"\.eventstreams\.cloud\.ibm\.com$"),
+        "https://cloud.ibm.com/docs/EventStreams?topic=EventStreams-security",
+        ServiceListener(("SASL_SSL",), ("PLAIN", "OAUTHBEARER"), "`PLAIN` with the user `token`"),
+    ),
+    CloudService(
+        "Upstash",
+        re.compile(r"\.upstash\.io$"),
+        "https://upstash.com/docs/kafka/howto/connectwithsasl",
+        ServiceListener(("SASL_SSL",), _SCRAM, "`SCRAM-SHA-256` or `SCRAM-SHA-512`"),
+        only_port=9092,
+    ),
+    CloudService(
+        "CloudKarafka",
+        re.compile(r"\.cloudkarafka\.com$"),
+        "https://www.cloudkarafka.com/docs/",
+        ServiceListener(("SASL_SSL",), _SCRAM, "`SCRAM-SHA-512`"),
+        only_port=9094,
+    ),
+    CloudService(
+        "DigitalOcean",
+        re.compile(r"\.db\.ondigitalocean\.com$"),
+        "https://docs.digitalocean.com/products/databases/kafka/how-to/connect/",
+        ServiceListener(("SASL_SSL", "SSL"), ("PLAIN", *_SCRAM), "`SCRAM-SHA-256`, or a client certificate"),
     ),
 )
-_MSK_NAME = re.compile(r"\.kafka(?:-serverless)?\.[a-z0-9-]{1,40}\.amazonaws\.com(?:\.cn)?$")
+
+
+def service_of(host: str) -> CloudService | None:
+    """Return the service that has this host; None if it is of none that is known."""
+    name = host.lower().rstrip(".")
+    return next((service for service in SERVICES if service.hosts.search(name)), None)
 
 
 def demand_of(host: str, port: int) -> ServiceDemand | None:
     """Return what the cloud service of this name demands at this port; None if it is not known."""
-    name = host.lower().rstrip(".")
-    if _MSK_NAME.search(name):
-        return _MSK_PORTS.get(port)
-    return next(
-        (
-            demand
-            for suffix, ports, demand in _SERVICES
-            if name.endswith(suffix) and (not ports or not port or port in ports)
-        ),
-        None,
-    )
+    service = service_of(host)
+    listener = service.listener_at(port) if service is not None else None
+    if service is None or listener is None:
+        return None
+    return ServiceDemand(service.name, listener.protocols[0], listener.login)

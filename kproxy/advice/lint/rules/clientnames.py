@@ -9,6 +9,7 @@ from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.images import words
 from kproxy.advice.lint.model import ClientConfig, ClientLibrary
 from kproxy.advice.lint.rules.table import finding
+from kproxy.base.diagnostic import Severity
 
 # What one library has and the other has not, among the settings of connections and logins. The tests ask both.
 JAVA_ONLY = words("""
@@ -57,10 +58,12 @@ def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
     librdkafka = [key for key in LIBRDKAFKA_ONLY if key in client.settings]
     library = client.library
     if library is ClientLibrary.UNKNOWN and client.container is None:
-        library = _likely_library(client, java, librdkafka)
-    if library is ClientLibrary.JAVA:
+        library = _likely_library(client)
+    if library is ClientLibrary.UNKNOWN:
+        yield from _check_mixture(client, java, librdkafka)
+    elif library is ClientLibrary.JAVA:
         yield from _check_java(client, librdkafka)
-    elif library is ClientLibrary.LIBRDKAFKA:
+    else:
         for key in java:
             value = client.settings[key]
             line = f"{_MEANT[key]} instead" if key in _MEANT else "(without this line)"
@@ -93,21 +96,25 @@ def _java_line(client: ClientConfig, key: str) -> str:
     return f"{_MEANT[key]}=..."
 
 
-def _likely_library(client: ClientConfig, java: list[str], librdkafka: list[str]) -> ClientLibrary:
+def _likely_library(client: ClientConfig) -> ClientLibrary:
     """Tell from the other settings which library reads these; unknown if nothing shows it, or both."""
     is_java = any(_JAVA_SIGNS.fullmatch(key) for key in client.settings)
     is_librdkafka = any(key in client.settings for key in _LIBRDKAFKA_SIGNS)
     if is_java != is_librdkafka:
         return ClientLibrary.JAVA if is_java else ClientLibrary.LIBRDKAFKA
-    if not java or not librdkafka or is_java:
-        return ClientLibrary.UNKNOWN
-    # A file that both read has the login of both, and the certificates of both.
-    stores = {key.split(".")[0] for key in java} & {key.split(".")[0] for key in librdkafka}
-    if stores:
-        return ClientLibrary.UNKNOWN
-    return (
-        ClientLibrary.JAVA if "sasl.jaas.config" in java or "sasl.username" in librdkafka else ClientLibrary.LIBRDKAFKA
-    )
+    return ClientLibrary.UNKNOWN
+
+
+def _check_mixture(client: ClientConfig, java: list[str], librdkafka: list[str]) -> Iterator[LintDiagnostic]:
+    """Report names of both libraries for one purpose, where nothing shows which library reads them."""
+    for purpose in ("sasl", "ssl"):
+        javas = [key for key in java if key.startswith(purpose)]
+        others = [key for key in librdkafka if key.startswith(purpose)]
+        if javas and others:
+            value, other = client.settings[javas[0]], client.settings[others[0]]
+            text = f"{value.key} is a setting of Java's clients, and {other.key} is one of librdkafka"
+            line = f"for Java {_MEANT[others[0]]}, for librdkafka {_MEANT.get(javas[0], 'neither')}"
+            yield finding("foreign-setting", value, client, text, None, line, severity=Severity.WARNING)
 
 
 def _check_stores(client: ClientConfig) -> Iterator[LintDiagnostic]:

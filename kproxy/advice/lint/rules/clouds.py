@@ -1,124 +1,33 @@
-"""What the address of a cloud demands of a client: its protocol, mechanism and port, from the cloud's documentation."""
+"""What the address of a cloud demands of a client: its protocol, mechanism and port (`remedies.services`)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, ClientConfig
 from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.remedies.services import CloudService, ServiceListener, service_of
 from kproxy.base.faults import Fault
 from kproxy.config.jaas import JaasError, parse_entry
 
-_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _CONNECTION_STRING = "$ConnectionString"
-
-
-@dataclass(frozen=True, slots=True)
-class CloudListener:
-    """What brokers of a cloud speak at one port, or at all ports."""
-
-    protocols: tuple[str, ...]
-    mechanisms: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cloud:
-    """A provider of Kafka whose addresses can be recognised."""
-
-    name: str
-    hosts: re.Pattern[str]
-    source: str
-    """The address of its documentation."""
-    listener: CloudListener | None = None
-    """What it speaks at a port that is not in `ports`; None if kproxy does not know."""
-    ports: Mapping[int, CloudListener] = field(default_factory=dict)
-    only_port: int | None = None
-    """Its only port, if it has one."""
-
-
-_TOKENS = CloudListener(("SASL_SSL",), ("PLAIN", "OAUTHBEARER"))
-_PASSWORD = CloudListener(("SASL_SSL",), ("PLAIN",))
-_IAM = CloudListener(("SASL_SSL",), ("AWS_MSK_IAM", "OAUTHBEARER"))
-_MSK_SCRAM = CloudListener(("SASL_SSL",), ("SCRAM-SHA-512",))
-_TLS = CloudListener(("SSL",))
-
-CLOUDS = (
-    Cloud(
-        "Azure Event Hubs",
-        re.compile(r".+\.servicebus\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)"),
-        "https://learn.microsoft.com/azure/event-hubs/azure-event-hubs-apache-kafka-overview",
-        _TOKENS,
-        only_port=9093,
-    ),
-    Cloud(
-        "Confluent Cloud",
-        re.compile(r".+\.confluent\.cloud"),
-        "https://docs.confluent.io/cloud/current/client-apps/config-client.html",
-        CloudListener(("SASL_SSL", "SSL"), ("PLAIN", "OAUTHBEARER")),  # SSL with a certificate of the client
-        only_port=9092,
-    ),
-    Cloud(
-        "Amazon MSK",
-        re.compile(r".+\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"),
-        "https://docs.aws.amazon.com/msk/latest/developerguide/port-info.html",
-        ports={
-            **dict.fromkeys((9092, 20092), CloudListener(("PLAINTEXT",))),
-            **dict.fromkeys((9094, 9194, 20094), _TLS),
-            **dict.fromkeys((9096, 9196, 20096), _MSK_SCRAM),
-            **dict.fromkeys((9098, 9198, 20098), _IAM),
-        },
-    ),
-    Cloud(
-        "Aiven",
-        re.compile(r".+\.aivencloud\.com"),
-        "https://aiven.io/docs/products/kafka/concepts/auth-types",
-        CloudListener(("SSL", "SASL_SSL"), ("PLAIN", *_SCRAM, "OAUTHBEARER")),
-    ),
-    Cloud(
-        "Redpanda Cloud",
-        re.compile(r".+\.cloud\.redpanda\.com"),
-        "https://docs.redpanda.com/redpanda-cloud/security/cloud-authentication/",
-        CloudListener(("SASL_SSL", "SSL"), (*_SCRAM, "OAUTHBEARER")),  # SSL with a certificate of the client
-    ),
-    Cloud(
-        "Oracle Cloud Streaming",
-        re.compile(r"(.+\.)?streaming\.[a-z0-9-]+\.oci\.oraclecloud\.com"),
-        "https://docs.oracle.com/iaas/Content/Streaming/Tasks/kafkacompatibility_topic-Configuration.htm",
-        _PASSWORD,
-        only_port=9092,
-    ),
-    Cloud(
-        "IBM Event Streams",
-        re.compile(r".+\.eventstreams\.cloud\.ibm\.com"),
-        "https://cloud.ibm.com/docs/EventStreams?topic=EventStreams-security",
-        _TOKENS,
-        only_port=9093,
-    ),
-    Cloud(
-        "Google Cloud's Kafka",
-        re.compile(r".+\.managedkafka\..+\.cloud\.goog"),
-        "https://cloud.google.com/managed-service-for-apache-kafka/docs/authentication-kafka",
-        CloudListener(("SASL_SSL", "SSL"), ("PLAIN", "OAUTHBEARER")),  # SSL with a certificate of the client
-    ),
-)
 
 
 def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
     """Check a client against the cloud of its first bootstrap server in one."""
     for server in client.servers:
-        cloud = next((cloud for cloud in CLOUDS if cloud.hosts.fullmatch(server.host.lower())), None)
+        cloud = service_of(server.host)
         if cloud is not None:
             yield from _check_port(client, cloud, server)
-            listener = cloud.ports.get(server.port or 0, cloud.listener)
+            # At a wrong port, the login still is wrong or right.
+            listener = cloud.listener_at(0 if cloud.only_port else server.port or 0)
             if listener is not None:
                 yield from _check_login(client, cloud, server, listener)
             return
 
 
-def _check_port(client: ClientConfig, cloud: Cloud, server: BootstrapServer) -> Iterator[LintDiagnostic]:
+def _check_port(client: ClientConfig, cloud: CloudService, server: BootstrapServer) -> Iterator[LintDiagnostic]:
     if cloud.only_port is not None and server.port not in (None, cloud.only_port):
         text = f"{server.host} is {cloud.name}, whose port is {cloud.only_port}, and not {server.port}"
         edits = server.value.change_entry(server.index, f":{server.port}", f":{cloud.only_port}")
@@ -126,7 +35,7 @@ def _check_port(client: ClientConfig, cloud: Cloud, server: BootstrapServer) -> 
 
 
 def _check_login(
-    client: ClientConfig, cloud: Cloud, server: BootstrapServer, listener: CloudListener
+    client: ClientConfig, cloud: CloudService, server: BootstrapServer, listener: ServiceListener
 ) -> Iterator[LintDiagnostic]:
     protocol, mechanism = client.settings.get("security.protocol"), client.settings.get("sasl.mechanism")
     place = f"{cloud.name} at port {server.port}" if server.port in cloud.ports else cloud.name
@@ -176,7 +85,7 @@ def _check_user(client: ClientConfig) -> Iterator[LintDiagnostic]:
         yield finding("cloud-user", at, client, f"the user name is not {_CONNECTION_STRING}", None, line)
 
 
-def _best_protocol(client: ClientConfig, listener: CloudListener) -> str:
+def _best_protocol(client: ClientConfig, listener: ServiceListener) -> str:
     """Return the protocol that fits to the rest of the client's settings."""
     has_login = any(key in client.settings for key in ("sasl.mechanism", "sasl.jaas.config", "sasl.username"))
     has_certificate = any(key.startswith(("ssl.keystore", "ssl.certificate")) for key in client.settings)
@@ -184,7 +93,7 @@ def _best_protocol(client: ClientConfig, listener: CloudListener) -> str:
     return likely if likely in listener.protocols else listener.protocols[0]
 
 
-def _why(rule: str, cloud: Cloud) -> str:
+def _why(rule: str, cloud: CloudService) -> str:
     what = {"cloud-port": "this port only", "cloud-protocol": "this protocol", "cloud-mechanism": "these mechanisms"}[
         rule
     ]

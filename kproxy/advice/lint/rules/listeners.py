@@ -39,17 +39,18 @@ def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             continue
         for index, entry in parse_endpoints(value)[1]:
             name, edits = entry.partition(":")[0] or "PLAINTEXT", None
+            text = f"'{entry}' is no listener"
             if entry.count(":") == 2 and ":/" in entry and "://" not in entry:
                 edits = value.replace_entry(index, f"{name}://{entry.partition('/')[2].strip('/')}")
             elif (
                 entry[0] in "\"'" and (bare := value.text.strip("\"' ")) != value.text and not parse_endpoints(bare)[1]
             ):
-                edits = value.replace(bare)
+                edits, text = value.replace(bare), f"{text}: the quotes are a part of the value"
             elif parts := re.fullmatch(r"([^:/\s]+):(\d{1,5})", entry):
                 name = _likely_name(broker, index)
                 edits = value.replace_entry(index, f"{name}://{parts[1]}:{parts[2]}")
             line = broker.line(key, f"{name}://HOST:PORT")
-            yield finding("listener-syntax", value, broker, f"'{entry}' is no listener", edits, line)
+            yield finding("listener-syntax", value, broker, text, edits, line)
 
 
 def _likely_name(broker: BrokerConfig, index: int) -> str:

@@ -129,6 +129,8 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
         settings.setdefault("sasl.mechanism", replace(settings["sasl.mechanisms"]))
     if "security.protocol" not in settings:
         settings |= _console_protocol(settings)
+    # A part of a file for another one, such as a login alone.
+    is_fragment = servers is None and "security.protocol" not in settings
     first = min(settings.values(), key=lambda value: value.location.index, default=None)
     location = servers.location if servers else first.location if first else SourceLocation(origin.source, 0)
     setup.clients.append(
@@ -139,7 +141,7 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
             settings,
             container=origin.container,
             library=_LIBRARIES.get(origin.kind, ClientLibrary.UNKNOWN) if origin.kind else ClientLibrary.UNKNOWN,
-            complete=(origin.kind is not None and origin.kind is not FileKind.ENV) or bool(_PROGRAMS.fullmatch(prefix)),
+            complete=not is_fragment and (origin.kind not in (None, FileKind.ENV) or bool(_PROGRAMS.fullmatch(prefix))),
             is_worker=(origin.kind is FileKind.CONNECT and not prefix and "connector.class" not in settings)
             or prefix == "connect.",
         )

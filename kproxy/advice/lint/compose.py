@@ -137,6 +137,8 @@ class _ServiceReader:
         targets = [text for item in node["volumes"].items for text in (item.text, item["target"].text)]
         if any(_MOUNTED.get(family, "server.properties") in target for target in targets):
             sources.append("a mounted file")
+        if any(target.endswith(".sh") for target in targets):
+            sources.append("a mounted script")
         if sources:
             self.setup.add_unchecked(f"{where}: the settings in {' and '.join(sources)}")
         return bool(sources or node["extends"])

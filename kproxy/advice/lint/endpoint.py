@@ -31,7 +31,7 @@ def host_kind(host: str) -> HostKind:
     bare = host.strip("[]").partition("%")[0].lower()
     if not bare:
         return HostKind.EMPTY
-    if "{" in bare or "$" in bare:
+    if any(sign in bare for sign in "{$<"):
         return HostKind.UNKNOWN
     try:
         address = ipaddress.ip_address(bare)

@@ -75,7 +75,7 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (
         FileKind.CLIENT,
         r"^[ \t]*(bootstrap\.servers|security\.protocol|sasl\.(?:jaas|mechanism)|ssl\.)|\.bootstrap\.servers[ \t]*[=:]",
-        "",
+        r"\A(?![\s\S]*^[ \t]*[\w.-]*[ \t]*[{}][ \t]*\r?$)",  # HOCON, Akka's and Lightbend's form
     ),
 )
 # For a file whose content does not show its kind.
@@ -84,6 +84,8 @@ _NAMES = (
     (FileKind.SERVER, r".*(server|broker).*\.(properties|conf)"),
     (FileKind.CLIENT, r".*client.*\.(properties|conf)"),
 )
+# A key with a mapping or a list below it: properties have no such line.
+_YAML = re.compile(r"^[ ]*[\w.-]+:[ ]*(#.*)?\r?$", re.MULTILINE)
 # The files that kcat reads by itself, and those that are called after it.
 _LIBRDKAFKA_NAMES = re.compile(r"\.?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
 
@@ -94,6 +96,8 @@ def recognise_kind(source: SourceFile) -> FileKind | None:
     filename = re.split(r"[/\\]", source.name)[-1].lower()
     for kind, *signs in _CONTENTS:
         if all(re.search(sign, text, re.MULTILINE) for sign in signs):
+            if kind in (FileKind.CLIENT, FileKind.LIBRDKAFKA, FileKind.CONNECT) and _YAML.search(text):
+                return FileKind.APPLICATION
             is_librdkafka = kind is FileKind.CLIENT and _LIBRDKAFKA_NAMES.fullmatch(filename)
             return FileKind.LIBRDKAFKA if is_librdkafka else kind
     return next((kind for kind, name in _NAMES if re.fullmatch(name, filename, re.DOTALL)), None)

@@ -134,31 +134,40 @@ class _SetupReader:
         try:
             roots = [YamlNode(source, root) for root in parse_documents(source, is_json=kind is FileKind.CONNECTOR)]
         except MalformedError as error:
-            self.findings.append(finding("syntax", error.location, source, str(error)))
+            if "{{" in source.text:
+                self.unreadable[source.name] = "is a template; give kproxy what `helm template` makes of it"
+            else:
+                self.findings.append(finding("syntax", error.location, source, str(error)))
             return
-        severity, why = None, ""
+        for root in roots[: None if kind in (FileKind.KUBERNETES, FileKind.APPLICATION, FileKind.CONNECTOR) else 1]:
+            self.read_root(source, kind, root)
         if kind is FileKind.KUBERNETES:
             has_workloads = workloads.add_workloads(roots, self.setup)
             operators.add_clusters(source.name, roots, self.setup, is_required=not has_workloads)
-        elif kind is FileKind.COMPOSE and roots:
-            before = len(self.setup.containers)
-            compose.add_services(roots[0], self.options.variables.get(source.name, {}), self.setup)
-            if len(self.setup.containers) == before:
-                self.setup.add_unchecked(f"{source.name}: it has no services")
+        severity, why = None, ""
+        if kind is FileKind.COMPOSE:
             severity, why = Severity.ERROR, "Docker Compose does not read a file with a key that is given twice."
-        elif kind is FileKind.HELM and roots:
-            helmvalues.add_brokers(roots[0], self.setup)
-        elif kind is FileKind.REDPANDA and roots:
-            redpanda.add_broker(roots[0], self.setup)
-        elif kind is FileKind.APPLICATION:
-            for root in roots:
-                self.add_flat_clients(source, kind, root)
-        elif kind is FileKind.CONNECTOR:
-            for item in (item for root in roots for item in (root.items or [root])):
-                self.add_flat_clients(source, kind, item["config"] or item)
         for first, second in (pair for root in roots for pair in duplicate_keys(root)):
             text = f"{second.key_text} is given twice, first on line {first.location.line}"
             self.findings.append(finding("duplicate-key", second.location, source, text, severity=severity, why=why))
+
+    def read_root(self, source: SourceFile, kind: FileKind, root: YamlNode) -> None:
+        """Read one document of YAML or JSON."""
+        match kind:
+            case FileKind.COMPOSE:
+                before = len(self.setup.containers)
+                compose.add_services(root, self.options.variables.get(source.name, {}), self.setup)
+                if len(self.setup.containers) == before:
+                    self.setup.add_unchecked(f"{source.name}: it has no services")
+            case FileKind.HELM:
+                helmvalues.add_brokers(root, self.setup)
+            case FileKind.REDPANDA:
+                redpanda.add_broker(root, self.setup)
+            case FileKind.APPLICATION:
+                self.add_flat_clients(source, kind, root)
+            case FileKind.CONNECTOR:
+                for item in root.items or [root]:
+                    self.add_flat_clients(source, kind, item["config"] or item)
 
     def add_flat_clients(self, source: SourceFile, kind: FileKind, root: YamlNode) -> None:
         values, is_whole = flatten(root)

@@ -36,6 +36,7 @@ class LineLayout(Enum):
 
 
 _MOST_ENTRIES = 200
+_PLACEHOLDER = re.compile(r"[{<]|\$[A-Za-z_]|@\w+@|%\w+%")
 _LEAD = re.compile(r"(?:\s|\\(?:\r\n|\n|\r))*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
 
@@ -70,8 +71,8 @@ class ConfigValue:
 
     @property
     def is_known(self) -> bool:
-        """True if no variable or command decides a part of it (`${VAR}`, `_{COMMAND}`)."""
-        return "{" not in self.text
+        """True if no variable, command or person completes it (`${VAR}`, `$VAR`, `_{COMMAND}`, `<your server>`)."""
+        return not _PLACEHOLDER.search(self.text)
 
     @property
     def entries(self) -> list[str]:

@@ -12,12 +12,15 @@ from kproxy.advice.lint.rules import hosts
 from kproxy.advice.lint.rules.jaas import change_module
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
+from kproxy.advice.remedies.ports import OTHER_SERVERS
 from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
 
 _ZOOKEEPER_PORTS = (2181, 2182)
-# Confluent's Schema Registry wants the protocol before the address.
-_ALLOWING_SCHEME = re.compile(r"(?i).*kafkastore[._]bootstrap[._]servers")
+# A broker may have one of these ports, but no broker has it by default.
+_OTHER_PORTS = (8081, 8082, 8083, 8088, 9644, 33145)
+# Confluent's Schema Registry wants the protocol before the address, and its other programs are used so.
+_ALLOWING_SCHEME = re.compile(r"(?i).*kafkastore[._]bootstrap[._]servers|(control_center|ksql|kafka_rest|connect)_.*")
 _PROTOCOL_KEYS = ("security.protocol", "sasl.jaas.config", "override.security.protocol")
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 
@@ -61,8 +64,19 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
                 text, line = f"'{entry}' is not HOST:PORT", f"{servers.key}=HOST:9092"
                 yield finding("bootstrap-syntax", servers, client, text, edits, line)
     mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.jaas.config")
-    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and client.container is None:
-        text = f"{mechanism.key} is set, but security.protocol is {client.protocol}, which has no login"
+    is_sure = client.container is None and (protocol is not None or client.complete)
+    given = f"security.protocol is {client.protocol}"
+    if protocol is None:
+        given = "security.protocol is missing, which means PLAINTEXT"
+    store = client.settings.get("ssl.truststore.location") or client.settings.get("ssl.ca.location")
+    if mechanism is None and store is not None and is_sure and client.protocol == "PLAINTEXT":
+        text, why = f"{store.key} is set, but {given}, which has no TLS", "The client uses no TLS."
+        edits = protocol.replace("SSL") if protocol is not None else None
+        warning, fault = Severity.WARNING, Fault.PLAINTEXT_TO_TLS
+        line = "security.protocol=SSL"
+        yield finding("client-protocol", store, client, text, edits, line, severity=warning, fault=fault, why=why)
+    if mechanism is not None and client.protocol in ("PLAINTEXT", "SSL") and is_sure:
+        text = f"{mechanism.key} is set, but {given}, which has no login"
         edits = protocol.replace(f"SASL_{client.protocol}") if protocol is not None else None
         line, why, warning = "security.protocol=SASL_SSL", "The client does not log in.", Severity.WARNING
         fault = Fault.LOGIN_NEEDED
@@ -77,10 +91,13 @@ def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
             text, edits = f"'{server.text}' has a scheme", server.value.replace_entry(server.index, address)
             if scheme.upper() in PROTOCOLS and client.complete and scheme.upper() != client.protocol:
                 text = f"{text} that is not security.protocol, which is {client.protocol}"
-            yield finding("bootstrap-scheme", server.value, client, text, edits, f"{server.value.key}={address}")
-        if server.port in _ZOOKEEPER_PORTS:
-            text = f"{server.text} has a port of ZooKeeper"
-            yield finding("bootstrap-zookeeper", server.value, client, text, None, f"{server.host}:9092")
+            line = f"{server.value.key}={address}"
+            yield finding("bootstrap-scheme", server.value, client, text, edits, line)
+        if server.port in _ZOOKEEPER_PORTS or server.port in _OTHER_PORTS:
+            text = f"{server.text} has the port of {OTHER_SERVERS[server.port]}"
+            severity = None if server.port in _ZOOKEEPER_PORTS else Severity.WARNING
+            line = f"{server.host}:9092"
+            yield finding("bootstrap-not-kafka", server.value, client, text, None, line, severity=severity)
 
 
 def check_worker(client: ClientConfig) -> Iterator[LintDiagnostic]:

@@ -13,8 +13,8 @@ bootstrap-scheme warning CONFIGURATION
     security.protocol, and most other clients take it for a part of the name.
     - bootstrap.servers=PLAINTEXT://kafka.example.com:9092
     + bootstrap.servers=kafka.example.com:9092
-bootstrap-zookeeper error NOT_KAFKA
-    Port 2181 is ZooKeeper's. Clients of Kafka connect to brokers.
+bootstrap-not-kafka error NOT_KAFKA
+    ZooKeeper, Schema Registry, Kafka Connect and others have this port. Clients of Kafka connect to brokers.
     - bootstrap.servers=zookeeper:2181
     + bootstrap.servers=kafka:9092
 bootstrap-loopback error LOOPBACK_ADVERTISED

@@ -33,8 +33,9 @@ _KAFKAS = {
     "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
 }
 _BROKER_KEY = re.compile(r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+)\.sasl\.jaas\.config", re.IGNORECASE)
-# A value that another file or a variable completes: `${file:…}`, `${VAR}`, Spring's `#{…}`.
-_PLACEHOLDER = re.compile(r"[$#]\{[^{}]*\}")
+# What a variable, a template or a person completes: `${file:…}`, `$VAR`, Spring's `#{…}`, `{{ … }}`, `<your entry>`.
+_PLACEHOLDER = re.compile(r"[$#]\{|\$[A-Za-z_]|\{\{|<|@\w+@")
+_CONTINUED = re.compile(r"\\\r?\n")
 _QUOTED = re.compile(r'"(?:\\.|[^"\\\n\r])*"')
 
 
@@ -75,9 +76,11 @@ def _check_broker(broker: BrokerConfig, value: ConfigValue, mechanism: str) -> I
 
 def _entry(value: ConfigValue) -> JaasEntry | None:
     """Return the entry; None if a part of it that is not in quotes is not known here. Raises JaasError."""
-    if not value.text.strip() or _PLACEHOLDER.search(_QUOTED.sub("", value.text)):
+    # In the variables of an image, a line may end with a backslash: it becomes a line of properties.
+    text = _CONTINUED.sub("  ", value.text)
+    if not text.strip() or _PLACEHOLDER.search(_QUOTED.sub("", text)):
         return None
-    return parse_entry(value.text)
+    return parse_entry(text)
 
 
 def _mistake(owner: ClientConfig | BrokerConfig, value: ConfigValue, error: JaasError) -> LintDiagnostic:

@@ -323,7 +323,7 @@ CASES = [
         "bootstrap",
         "bootstrap-servers: kafka.example.com:9093",
     ),
-    _kept("ZooKeeper's port", "client.properties", "bootstrap-zookeeper", ":9093", ":2181", "bootstrap"),
+    _kept("ZooKeeper's port", "client.properties", "bootstrap-not-kafka", ":9093", ":2181", "bootstrap"),
     _kept("a number for a host", "client.properties", "numeric-host", "kafka.example.com", "9092", "bootstrap"),
     _kept(
         "an address that is none", "client.properties", "numeric-host", "kafka.example.com", "10.0.0.256", "bootstrap"

@@ -20,7 +20,7 @@ VARIABLE = "_KPROXY_COMPLETE"
 """The variable with which a shell asks for completions."""
 _SHELLS = ("bash", "zsh", "fish")
 # A person waits for it.
-_SECONDS = 1.0
+_SECONDS = 3.0
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 

@@ -16,6 +16,7 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.proxy.app import nextstep
+from kproxy.proxy.app.logs import NOT_ON_TERMINAL
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.nodedisplay import show_nodes
 from kproxy.proxy.cluster.allsessions import AllSessions
@@ -109,7 +110,8 @@ class Clusters:
                 gateway.bootstrap,
             )
         if config.upstream == gateway.active:
-            log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
+            text = "cluster %s: listening on %s for %s"
+            log.info(text, config.title, gateway.listen, servers, extra=NOT_ON_TERMINAL)
         else:
             log.info(UPSTREAM_NOT_ACTIVE(cluster=config.title, upstream=servers, active=gateway.active))
         if config.via:

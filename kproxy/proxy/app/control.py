@@ -6,11 +6,13 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.base.messages.runtime import CLOSED_BUSY, STOPPING, STOPPING_AT_ONCE
 from kproxy.config import Config
+from kproxy.proxy.app.logs import NOT_ON_TERMINAL, end_line
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 
@@ -68,6 +70,8 @@ class Control:
             logging.shutdown()
             os._exit(128 + number)
         self._signalled = True
+        if number == signal.SIGINT and self.config.log_format == "auto" and log.isEnabledFor(logging.INFO):
+            end_line(sys.stderr)
         self.end(signal.Signals(number).name)
 
     async def drain(self, gateways: Sequence[Gateway], sessions: AllSessions) -> None:
@@ -76,7 +80,10 @@ class Control:
             gateway.stop_accepting()
         if self._stop_reason:
             in_flight = sum(count for _, _, count in sessions.in_flight())
-            log.info(STOPPING(reason=self._stop_reason, in_flight=_count(in_flight, "request")))
+            # A person at a terminal who pressed Ctrl-C only needs to know what kproxy waits for.
+            is_known = not in_flight and self._stop_reason == signal.SIGINT.name
+            text = STOPPING(reason=self._stop_reason, in_flight=_count(in_flight, "request"))
+            log.info(text, extra=NOT_ON_TERMINAL if is_known else None)
         busy = await sessions.drain(self.config.drain_timeout)
         if busy:
             log.warning(CLOSED_BUSY(sessions=_count(busy, "session"), seconds=self.config.drain_timeout))

@@ -24,6 +24,9 @@ from kproxy.proxy.app.stderr import ThreadedStderr
 # How often it is looked whether lines were left out, in seconds.
 _LOOK_EVERY = 5.0
 
+NOT_ON_TERMINAL = {"not_on_terminal": True}
+"""`extra` of a line that a person at a terminal does not need, such as what the table of the nodes says."""
+
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 
@@ -64,6 +67,12 @@ class _JsonFormatter(_EscapingFormatter):
 def coloured(stream: TextIO) -> bool:
     """Check whether to use colours: on a terminal that supports them, unless NO_COLOR is set (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def end_line(stream: TextIO | None) -> None:
+    """Begin a new line on a terminal, which shows `^C` where the person pressed it."""
+    if stream is not None and stream.isatty():
+        stream.write("\n")
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
@@ -121,6 +130,8 @@ def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:
         else:
             terminal = log_format == "auto" and stream.isatty()
             writer.setFormatter(_TextFormatter(short_time=terminal, coloured=terminal and coloured(stream)))
+            if terminal:
+                writer.addFilter(lambda record: not hasattr(record, "not_on_terminal"))
     writer.addFilter(once)
     logging.basicConfig(handlers=[writer], force=True)
     set_level(level)

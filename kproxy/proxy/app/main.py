@@ -189,7 +189,7 @@ class App:
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
                 clusters.own_addresses.add(admin.sockets)
-            log.info("kproxy %s", __version__)
+            log.info("kproxy %s", __version__, extra=logs.NOT_ON_TERMINAL)
             for gateway in clusters.gateways:
                 clusters.start(gateway)
             if admin is not None:

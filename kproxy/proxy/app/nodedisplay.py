@@ -76,11 +76,11 @@ def _table(cluster: ClusterStatus) -> None:
     show_table(terminal, f"cluster {cluster.name}", rows)
 
 
-_HEADINGS = ("node", "advertised by the broker", "local address for clients", "reachable from here")
+_HEADINGS = ("node", "advertised by the broker", "for clients", "kproxy connects to")
 # The last column is wrapped between words, but to no less than this.
-_NARROWEST = 32
-# What the lines between columns take, with the spaces beside them.
-_BETWEEN = 11
+_NARROWEST = 24
+# The spaces between columns.
+_BETWEEN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,12 @@ class NodeRow:
     """True if kproxy reaches it, in words."""
     good: bool
     """True if kproxy reaches it."""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What stands in the table. The heading of the last column has its first words."""
+        last = "its advertised address" if self.reachable == "reachable" else self.reachable
+        return self.label, self.advertised, self.local, last.removeprefix("reachable through ")
 
 
 def stderr_console(coloured: bool) -> Console:
@@ -113,12 +119,15 @@ def show_table(terminal: Console, title: str, rows: Sequence[NodeRow]) -> None:
 
     widths = _widths(rows, terminal.width - _BETWEEN)
     if widths:
-        table = Table(title=title, title_justify="left", pad_edge=False)
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False
+        )
         for heading, width in zip(_HEADINGS, widths, strict=True):
             table.add_column(heading, width=width)
         for row in rows:
             style = "green" if row.good else "red"
-            table.add_row(Text(row.label), Text(row.advertised), Text(row.local), Text(row.reachable, style))
+            *cells, last = row.cells
+            table.add_row(*map(Text, cells), Text(last, style))
         terminal.print(table)
         return
     # A line that is too long all the same is left to the terminal, so that what is copied from it is whole.
@@ -131,7 +140,7 @@ def _widths(rows: Sequence[NodeRow], room: int) -> list[int]:
 
     In the first three columns no cell is wrapped, in the last one only between words; headings are if necessary.
     """
-    columns = list(zip(*[(row.label, row.advertised, row.local, row.reachable) for row in rows], strict=True))
+    columns = list(zip(*[row.cells for row in rows], strict=True))
     last = max(_longest(word for cell in columns[3] for word in cell.split()), min(_longest(columns[3]), _NARROWEST))
     for headings in (zip(_HEADINGS, strict=True), map(str.split, _HEADINGS)):
         least = [_longest(texts) for texts in headings]
@@ -145,7 +154,7 @@ def _widths(rows: Sequence[NodeRow], room: int) -> list[int]:
 def _list(title: str, rows: Sequence[NodeRow], width: int) -> list[Text]:
     from rich.text import Text
 
-    lines = [Text(title, "italic")]
+    lines = [Text(title, "bold")]
     for row in rows:
         lines += [Text(f"node {row.label}: {row.advertised}"), Text(f"  -> {row.local}")]
         words = textwrap.wrap(row.reachable, max(1, width - 5), break_long_words=False, break_on_hyphens=False)

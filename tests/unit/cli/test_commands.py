@@ -25,6 +25,7 @@ from kproxy.base.packages import install_command
 from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
+from kproxy.proxy.admin.requests import MARK
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import ConfigSource
 
@@ -560,6 +561,7 @@ class _Answering(BaseHTTPRequestHandler):
         assert self.path == "/status"
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        self.send_header(MARK, "1")
         self.end_headers()
         self.wfile.write(self.answer)
 
@@ -628,6 +630,42 @@ def test_a_real_ctrl_c_shows_no_traceback() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 130
     assert done.stderr.strip() == ""
+
+
+def test_ctrl_c_while_kproxy_is_loaded_shows_no_traceback(tmp_path: Path) -> None:
+    """Importing takes the most of a start: an importer sends the signal in the middle of it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'kproxy.cli.group':\n"
+        f"            os.kill(os.getpid(), {int(signal.SIGINT)})\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+    )
+    done = kproxy("version", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def every_command(command: click.Command = group.kproxy, *names: str) -> Iterator[list[str]]:
+    yield [*names]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            subcommand = command.get_command(context, name)
+            assert subcommand is not None
+            yield from every_command(subcommand, *names, name)
+
+
+@pytest.mark.parametrize("names", list(every_command()), ids=" ".join)
+def test_the_help_of_every_command_fits_80_columns(
+    names: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is wrapped; an example is not, so that it can be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert invoke([*names, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Usage: kproxy")
+    assert [line for line in lines if len(line) > 80 and not line.startswith("    kproxy ")] == []
 
 
 def test_options_of_commands_come_from_the_declaration_alone() -> None:

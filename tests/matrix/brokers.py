@@ -10,7 +10,7 @@ from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from tests.harness.clusters.zookeeper import with_zookeeper
 
-VERSIONS = ("2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", DEFAULT_VERSION)
+VERSIONS = ("2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", "4.3.1", DEFAULT_VERSION)
 FORBIDDEN = "cluster.internal"
 
 _NODE_IDS = (1, 2, 1001)

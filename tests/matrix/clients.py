@@ -96,7 +96,7 @@ def _pinned(file: str, before: str) -> str:
     return found[1]
 
 
-_JAVA_VERSIONS = ("0.11.0.3", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", DEFAULT_VERSION)
+_JAVA_VERSIONS = ("0.11.0.3", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", "4.3.1", DEFAULT_VERSION)
 NEXT_PROTOCOL = ("group.protocol=consumer",)
 
 CLIENTS: tuple[Client, ...] = (
@@ -115,6 +115,12 @@ CLIENTS: tuple[Client, ...] = (
         *("Kafka Streams", DEFAULT_VERSION, ("processing.guarantee=exactly_once_v2",)),
         since=(2, 5),
         lacks="the broker does not support exactly_once_v2 (KIP-447, Kafka 2.5)",
+        program="streams/Streams",
+    ),
+    frameworks.Java(
+        *("Kafka Streams", DEFAULT_VERSION, ("group.protocol=streams",)),
+        since=(4, 2),
+        lacks="the broker has no streams groups (KIP-1071, Kafka 4.2)",
         program="streams/Streams",
     ),
     frameworks.Connect("Kafka Connect, distributed", DEFAULT_VERSION),

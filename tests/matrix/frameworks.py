@@ -51,7 +51,10 @@ class Connect(Client):
 
 def worker(version: str) -> list[str]:
     """The command line of a Connect worker in distributed mode, without the file of its properties."""
-    return list(_programs(version).command("org.apache.kafka.connect.cli.ConnectDistributed", log_level="info"))
+    sources = [HERE / "java/connect/AppInfoParser.java"]
+    classes = cache_directory() / "matrix" / f"java-connect-{version}"
+    main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    return list(compiled(_programs(version), sources, classes, main, log_level="info"))
 
 
 def _programs(version: str) -> Programs:

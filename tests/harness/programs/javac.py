@@ -37,12 +37,14 @@ class locked:
         self._file.close()
 
 
-def compiled(programs: Programs, sources: Sequence[Path], classes: Path, main: str) -> Sequence[str]:
+def compiled(
+    programs: Programs, sources: Sequence[Path], classes: Path, main: str, log_level: str = "warn"
+) -> Sequence[str]:
     """Return the command line of a Java program, compiled from these sources if necessary. Raises NotInstalled."""
     with locked(classes):
         if not newer(classes, sources):
             _compile(programs, sources, classes)
-    command = list(programs.command(main))
+    command = list(programs.command(main, log_level=log_level))
     command[command.index(class_path(programs.jars))] += f":{classes}"
     return command
 

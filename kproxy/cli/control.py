@@ -38,8 +38,18 @@ def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready
 
 @kproxy.command()
 @admin_options("Admin endpoint of the kproxy to reload.")
+@click.option(
+    "--accept-cluster",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="If the Kafka cluster was created again, and so has another id: serve the new one, and close all sessions. "
+    "NAME is needed if kproxy serves several clusters.",
+)
 @timeout_option("60s", "How long to wait for its answer.")
-def reload(admin: str, admin_ca: Path | None, admin_token_file: Path | None, timeout: float) -> int:
+def reload(
+    admin: str, admin_ca: Path | None, admin_token_file: Path | None, accept_cluster: str | None, timeout: float
+) -> int:
     """Let a running kproxy read its configuration again.
 
     \b
@@ -47,12 +57,21 @@ def reload(admin: str, admin_ca: Path | None, admin_token_file: Path | None, tim
       kproxy reload
 
     Prints what has changed. If there is a mistake, nothing changes, and the mistakes are printed. The exit code is 0 if
-    the configuration was taken over, 1 if kproxy cannot be asked or refuses to reload, and 2 if there is a mistake.
+    the configuration was taken over, 1 if kproxy cannot be asked or refuses to reload, and 2 if there is a mistake, or
+    if kproxy does not accept the new cluster.
     """
     from kproxy.base.errors import AdminError
+    from kproxy.proxy.admin.neighbour import served_clusters
 
+    client = admin_client(admin, admin_ca, admin_token_file)
     try:
-        done, lines = admin_client(admin, admin_ca, admin_token_file).reload(timeout)
+        if accept_cluster == "":
+            names = [cluster.name for cluster in served_clusters(client)]
+            if len(names) != 1:
+                text = f"--accept-cluster: kproxy serves {len(names)} clusters; allowed: {', '.join(names)}"
+                raise click.UsageError(text)
+            accept_cluster = names[0]
+        done, lines = client.reload(timeout, accept_cluster)
     except AdminError as error:
         click.echo(f"kproxy: {error}", err=True)
         return 1

@@ -63,6 +63,13 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
             yield _violation(text, ("via", index), at=at)
     yield from _loops(cluster, cluster.listen, at)
+    if cluster.accept_new_cluster_after is not None:
+        if cluster.cluster_id is not None:
+            text = "cannot be combined with cluster-id, the only cluster that kproxy may serve; allowed: one of them"
+            yield _violation(text, "accept-new-cluster-after", "cluster-id", at=at)
+        if cluster.upstream:
+            text = "cannot be combined with upstreams: a switch relies on their cluster ids; allowed: one of them"
+            yield _violation(text, "accept-new-cluster-after", at=at)
     for index, forward in enumerate(cluster.forward):
         if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
@@ -163,6 +170,9 @@ def _shared(config: Config) -> Iterator[Violation]:
     """Ports that others are to find as well must be said."""
     why = "has port 0, and reuse-port needs one that all kproxies know"
     for index, cluster in _served(config):
+        if cluster.accept_new_cluster_after is not None:
+            text = "cannot be combined with reuse-port, whose kproxies serve one cluster together; allowed: one of them"
+            yield _violation(text, ("clusters", index, "accept-new-cluster-after"), "reuse-port")
         if cluster.listen.port == 0:
             text = f"{cluster.listen} {why}; allowed: HOST:PORT"
             yield _violation(text, ("clusters", index, "listen"), "reuse-port")

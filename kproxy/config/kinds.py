@@ -178,25 +178,22 @@ def upstream_address(default_port: int) -> ValueKind[Address]:
     return ValueKind("HOST:PORT", allowed, (Address,), parse, str, string(pattern))
 
 
-def _parse_listen_or_off(text: str) -> Address | None:
-    return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
+def or_off(kind: ValueKind[T]) -> ValueKind[T | None]:
+    """Return the kind with one more value, off, which is None."""
 
+    def parse(text: str) -> T | None:
+        return None if text.strip().lower() in ("off", "no", "false") else kind.parse(text)
 
-def _show_listen_or_off(value: object) -> str:
-    return "off" if value is None else str(value)
+    def show(value: Any) -> str | int | bool:
+        return "off" if value is None else kind.show(value)
+
+    schema = {"anyOf": [kind.schema, {"enum": ["off", False]}]}
+    return ValueKind(kind.metavar, f"{kind.allowed}, or off", kind.native, parse, show, schema, optional=True)
 
 
 # An address to bind to; port 0 means any free port.
 LISTEN = ValueKind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
-LISTEN_OR_OFF = ValueKind(
-    "HOST:PORT",
-    "HOST:PORT, or off",
-    (Address,),
-    _parse_listen_or_off,
-    _show_listen_or_off,
-    {"anyOf": [LISTEN.schema, {"enum": ["off", False]}]},
-    optional=True,
-)
+LISTEN_OR_OFF = or_off(LISTEN)
 
 
 def _of(

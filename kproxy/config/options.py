@@ -66,6 +66,13 @@ class ClusterConfig(TlsOptions, SaslOptions):
         "Serve only the cluster with this id; reject any other cluster that answers.",
         "the id of the first bootstrap server that answers",
     )
+    accept_new_cluster_after: float | None = _cluster(
+        kinds.or_off(kinds.duration(1, 86400)),
+        "Serve another Kafka cluster if all bootstrap servers belong to it, and no broker of the former one has "
+        "answered for this long: a test cluster that was created again. kproxy then closes all sessions.",
+        "off",
+        reload=Reload.LIVE,
+    )
     client_config: Path | None = _cluster(
         FILE,
         "Read servers, SASL and TLS settings from this client.properties (Java or librdkafka). Flags, variables "
@@ -343,7 +350,9 @@ def upstream_settings() -> dict[str, Setting]:
     return {
         key: setting
         for key, setting in cluster_settings().items()
-        if setting.group in _OF_UPSTREAM and key != "name" and not key.startswith("client-tls-")
+        if setting.group in _OF_UPSTREAM
+        and key not in ("name", "accept-new-cluster-after")
+        and not key.startswith("client-tls-")
     }
 
 

@@ -67,8 +67,9 @@ The address leads to a broker of another cluster, perhaps one on the client's ow
 created again.
 Check: `kcat -b HOST:PORT -L` shows other brokers or topics than expected. `kafka-cluster cluster-id` shows the id.
 Fix: Correct the bootstrap servers, the port-forward or the name in DNS. After a cluster has been created again,
-restart the clients. A broker that finds the id of another cluster in its directories has that cluster's data: correct
-its `log.dirs` or its controllers, and delete nothing that you may still need.
+restart the clients; kproxy serves it after `kproxy reload --accept-cluster`, or after a restart. A broker that finds
+the id of another cluster in its directories has that cluster's data: correct its `log.dirs` or its controllers, and
+delete nothing that you may still need.
 Clients: Most clients raise no error: they write to whichever cluster answers. In tests, the clients of Java (4.3),
 librdkafka (2.16), kafka-python (3.0), aiokafka (0.14) and kafkajs (2.2) did. Java's client logs one warning of
 `UNKNOWN_TOPIC_ID` and continues; librdkafka's sometimes logs one of `CLUSTERID`. Only where client and broker both

@@ -95,9 +95,66 @@ BOOTSTRAP_MIXED = Message(
 ANOTHER_CLUSTER = Message(
     "{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the cluster with the id {served_id}, {source}",
     "Another Kafka cluster answers at that address, perhaps one on this machine. kproxy uses the next address. If "
-    "you have created the cluster again, restart kproxy; with `--cluster-id`, also set the new id.",
+    "you have created the cluster again, `kproxy reload --accept-cluster` lets kproxy serve the new one, and so does a "
+    "restart; with `--cluster-id`, set the new id, and restart kproxy.",
     fault=Fault.WRONG_CLUSTER,
     reason="wrong-cluster",
+)
+CLUSTER_REPLACED = Message(
+    "another Kafka cluster (id {cluster_id}) answers at all bootstrap servers that answer, and kproxy serves the one with the id {served_id}, {source}",
+    "kproxy disconnects clients until the served cluster answers again. If the cluster was created again, such as a test "
+    "cluster whose volumes were deleted, the command in the message lets kproxy serve the new one. It needs "
+    "`--admin-reload`; without it, restart kproxy. `--accept-new-cluster-after` lets kproxy do that by itself: [A cluster "
+    "that is created again](configuration.md#a-cluster-that-is-created-again). If it was not created again, correct the "
+    "bootstrap servers, or what leads to them.",
+    fault=Fault.WRONG_CLUSTER,
+    reason="wrong-cluster",
+)
+NEW_CLUSTER_AWAITED = Message(
+    "cluster {cluster}: kproxy does not serve the new Kafka cluster yet (--accept-new-cluster-after): {problem}",
+    "`--accept-new-cluster-after` lets kproxy serve a new cluster only when all bootstrap servers belong to it and no "
+    "broker of the former one answers. Stop the former cluster, or remove bootstrap servers that no longer exist. `kproxy "
+    "reload --accept-cluster` does not wait for that.",
+)
+FORMER_CLUSTER_ANSWERS = Message(
+    "{node} of the former cluster still answers",
+    "`--accept-new-cluster-after` waits until no broker of the former cluster answers. Stop that cluster. `kproxy reload "
+    "--accept-cluster` does not wait for that.",
+)
+CLUSTER_ACCEPTED = Message(
+    "cluster {cluster}: serves the Kafka cluster with the id {cluster_id} from now on ({reason}), and no longer the one with the id {served_id}; closed {sessions} sessions",
+    "A new Kafka cluster has taken the place of the former one, and `kproxy reload --accept-cluster` or "
+    "`--accept-new-cluster-after` has allowed kproxy to serve it. kproxy has forgotten the nodes of the former cluster "
+    "and closed all sessions, so clients connect again.",
+)
+CLUSTER_OF_SWITCH = Message(
+    "cluster {name} has two upstreams, and a switch relies on their cluster ids: stop the migration, and restart kproxy to serve another Kafka cluster",
+    "A migration records the ids of both clusters, and what was copied and switched holds for these two only. So kproxy "
+    "replaces neither of them while it runs.",
+)
+CLUSTER_ID_CONFIGURED = Message(
+    "cluster {name}: --cluster-id is {cluster_id}, and kproxy serves no other cluster: set the new id, and restart kproxy",
+    "`--cluster-id` names the only cluster that kproxy may serve, so neither `kproxy reload --accept-cluster` nor "
+    "`--accept-new-cluster-after` changes it.",
+)
+CLUSTER_ID_SHARED = Message(
+    "cluster {name}: other kproxies share its ports (--reuse-port) and serve the same Kafka cluster: restart all of them to serve another one",
+    "A port means the same in all kproxies that share it, so one of them alone cannot serve another cluster.",
+)
+CLUSTER_ID_UNCHANGED = Message(
+    "nothing has changed: the bootstrap servers that answer belong to the cluster that kproxy serves (id {cluster_id})",
+    "`kproxy reload --accept-cluster` has found no other cluster. You need not do anything.",
+)
+NO_CLUSTER_ID_TO_ACCEPT = Message(
+    "{address} answers, but does not say which cluster it belongs to, so kproxy keeps to the cluster that it serves; restart kproxy to serve this one",
+    "The broker has no cluster id (Kafka before 0.10.1). A restart of kproxy forgets the former cluster.",
+    fault=Fault.BROKER_TOO_OLD,
+    reason="wrong-cluster",
+)
+CLUSTER_IDS_AFTER_LOGIN = Message(
+    "the bootstrap servers say which cluster they belong to only after a login, and kproxy has no credentials: restart kproxy to serve another cluster",
+    "The brokers list their cluster for authenticated clients only. Give kproxy credentials (`--sasl`), or restart it: the "
+    "first client that logs in then determines the cluster.",
 )
 NO_CLUSTER_ID = Message(
     "{address} answers, but does not say which cluster it belongs to, and --cluster-id requires one",

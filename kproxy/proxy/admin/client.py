@@ -23,7 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.base.messages.start import NO_KPROXY_ANSWERS
 from kproxy.base.printable import one_line
-from kproxy.proxy.admin.requests import MARK
+from kproxy.proxy.admin.requests import ACCEPT_CLUSTER, MARK
 
 SECONDS = 5.0
 """The time for one reply."""
@@ -135,14 +135,18 @@ class AdminClient:
             connection.close()
         raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
 
-    def reload(self, seconds: float) -> tuple[bool, Sequence[str]]:
-        """Request a reload; return whether the configuration was applied, and the lines of the reply.
+    def reload(self, seconds: float, accept: str | None = None) -> tuple[bool, Sequence[str]]:
+        """Request a reload; return whether all of it was done, and the lines of the reply.
 
-        Raises AdminError.
+        `accept`: a cluster; if another Kafka cluster has taken its place, kproxy serves that one from then on. Raises
+        AdminError.
         """
-        answer = self._ask("POST", "/reload", None, seconds)
+        target = "/reload" if accept is None else f"/reload?{urlencode({ACCEPT_CLUSTER: accept})}"
+        answer = self._ask("POST", target, None, seconds)
         if answer.status == 404 and any("/readyz" in line for line in answer.lines):  # kproxy names the pages it has
             way_out = "start it with --admin-reload, or send it SIGHUP"
+            if accept is not None:
+                way_out = "restart it, and it serves the cluster that answers then; or start it with --admin-reload"
             raise AdminError(f"kproxy at {self.address} (--admin) does not accept reload requests: {way_out}", 404)
         if answer.status not in (200, 400) or not answer.lines:
             raise AdminError(self._refusal(answer), answer.status)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeAlias
 
+from kproxy.base.printable import one_line
 from kproxy.proxy.admin import statuspage
 from kproxy.proxy.admin.bearer import TokenFile
-from kproxy.proxy.admin.requests import JSON, Reply, Request, text_reply
+from kproxy.proxy.admin.requests import ACCEPT_CLUSTER, JSON, Reply, Request, text_reply
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.watch.feed import TooManyReaders
 
@@ -50,8 +51,9 @@ class AdminSources:
     """The JSON of `/sessions`."""
     live: Callable[[], AsyncGenerator[bytes, None]] | None = None
     """Server-sent events for the page. Raises kproxy.proxy.watch's TooManyReaders."""
-    reload: Callable[[], Awaitable[ReloadResult]] | None = None
-    """Reloads the configuration; None if requests must not do that."""
+    reload: Callable[[str | None], Awaitable[ReloadResult]] | None = None
+    """Reloads the configuration; None if requests must not do that. The argument, if any, is the name of a cluster; if
+    another Kafka cluster has taken its place, kproxy serves that one from then on."""
     frames: LineStream | None = None
     """Lines with copies of frames, like `tap`."""
 
@@ -190,7 +192,12 @@ async def quit(sources: AdminSources, request: Request) -> Reply:
 
 async def reload(sources: AdminSources, request: Request) -> Reply:
     assert sources.reload is not None  # or there is no such route
-    answer = await sources.reload()
+    if unknown := request.query.keys() - {ACCEPT_CLUSTER}:
+        return text_reply(HTTPStatus.BAD_REQUEST, f"{one_line(min(unknown), 40)}: unknown; allowed: {ACCEPT_CLUSTER}")
+    names = request.query.get(ACCEPT_CLUSTER, ())
+    if len(names) > 1:
+        return text_reply(HTTPStatus.BAD_REQUEST, f"{ACCEPT_CLUSTER}: is there twice; allowed: one cluster")
+    answer = await sources.reload(names[0] if names else None)
     return text_reply(_RELOAD_STATUS[answer.outcome], "\n".join(answer.lines))
 
 

@@ -17,6 +17,8 @@ JSON = "application/json"
 MARK = "Kproxy-Admin"
 """A header of each reply. No other server sends it, and a client takes only a reply that has it for one of kproxy."""
 
+ACCEPT_CLUSTER = "accept-cluster"
+"""The field in the query of /reload that names a cluster."""
 MAX_QUERY_FIELDS = 64
 """The most fields of one query; no page reads more than a few."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 
 from kproxy.base.errors import ConfigError
-from kproxy.base.messages.start import CANNOT_BE_REACHED
+from kproxy.base.messages.start import CANNOT_BE_REACHED, CLUSTER_ACCEPTED
 from kproxy.base.messages.switches import UPSTREAM_NODES_REACHED, UPSTREAM_NOT_ACTIVE
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed_settings
@@ -24,6 +24,7 @@ from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.newcluster import NewCluster, NotAccepted, new_cluster
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.report import report
@@ -160,14 +161,14 @@ class Clusters:
         last_problem, pause = "", _FIRST_PAUSE
         while True:
             try:
-                await upstream.explorer.explore()
-                if (same := gateway.same_cluster_problem()) is not None:
-                    log.error("cluster %s: %s: no switch can be made", gateway.config.name, same)
-                if upstream.config.upstream != gateway.active:
-                    _log_standby(gateway, upstream)
-                elif upstream.topology.nodes:
-                    self._show_nodes(report(gateway))
-                await upstream.explorer.retry_nodes()
+                async with asyncio.TaskGroup() as tasks:
+                    exploring = tasks.create_task(self._explore_and_retry(gateway, upstream))
+                    new = await upstream.watch.wait_for_new_cluster()
+                    exploring.cancel()
+                self._replace(gateway, new, "--accept-new-cluster-after")
+                return
+            except ConfigError as error:
+                log.error("cluster %s: %s; trying again", upstream.config.title, error)
             except Exception as error:
                 problem = f"defect, please report it: {error_summary(error)}"
                 if problem != last_problem:
@@ -176,6 +177,60 @@ class Clusters:
                 upstream.explorer.failed(problem)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _explore_and_retry(self, gateway: Gateway, upstream: Upstream) -> None:
+        await upstream.explorer.explore()
+        if (same := gateway.same_cluster_problem()) is not None:
+            log.error("cluster %s: %s: no switch can be made", gateway.config.name, same)
+        if upstream.config.upstream != gateway.active:
+            _log_standby(gateway, upstream)
+        elif upstream.topology.nodes:
+            self._show_nodes(report(gateway))
+        await upstream.explorer.retry_nodes()
+
+    # Another Kafka cluster in place of the served one
+
+    async def accept_new_cluster(self, name: str) -> str:
+        """Serve the Kafka cluster to which the bootstrap servers of a cluster belong now; return what has changed.
+
+        Raises KproxyError, with the reason, if kproxy continues to serve the present one.
+        """
+        gateway = self.gateway(name)
+        if gateway is None:
+            names = ", ".join(gateway.config.name for gateway in self.gateways)
+            raise ConfigError(f"there is no cluster {name}; allowed: {names}")
+        if problem := gateway.replacement_problem():
+            raise ConfigError(problem)
+        upstream, config = gateway.upstreams[gateway.active], gateway.config
+        answers = await upstream.explorer.ask_bootstrap_servers(config.connect_timeout)
+        if gateway not in self.gateways or gateway.upstreams.get(gateway.active) is not upstream:
+            raise ConfigError(f"cluster {name} has changed meanwhile: try again")
+        if gateway.config is not config:
+            raise ConfigError(f"the configuration of cluster {name} has changed meanwhile: try again")
+        try:
+            new = new_cluster(upstream.dialer.reachability.cluster_id, answers)
+        except NotAccepted as error:
+            if error.unchanged:
+                return f"cluster {name}: {error}"
+            raise ConfigError(f"cluster {name}: {error}") from None
+        return self._replace(gateway, new, "--accept-cluster")
+
+    def _replace(self, gateway: Gateway, new: NewCluster, reason: str) -> str:
+        """Serve this Kafka cluster from now on, and close all sessions; return what has changed.
+
+        Raises ConfigError if kproxy continues to serve the present one.
+        """
+        if problem := gateway.replacement_problem():
+            raise ConfigError(problem)
+        name, served_id = gateway.config.name, gateway.dialer.reachability.cluster_id
+        upstream = gateway.serve_new_cluster(new)
+        closed = self._sessions.clusters[name].close()
+        text = CLUSTER_ACCEPTED(
+            cluster=name, cluster_id=new.cluster_id, reason=reason, served_id=served_id, sessions=closed
+        )
+        log.warning("%s", text)
+        self._begin_exploring(gateway, upstream)
+        return text
 
     def _show_nodes(self, cluster: ClusterStatus) -> None:
         show_nodes(cluster, self._config.log_format, self._config.ready_requires)

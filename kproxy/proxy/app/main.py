@@ -30,7 +30,7 @@ from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.app.control import Control
 from kproxy.proxy.app.neighbours import warn_about_neighbours
 from kproxy.proxy.app.nextstep import Invocation
-from kproxy.proxy.app.reload import ConfigSource, Reloader, watch_files
+from kproxy.proxy.app.reload import NOTHING_CHANGED, ConfigSource, Reloader, watch_files
 from kproxy.proxy.app.stderr import threaded_stderr
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, raise_file_limit
@@ -252,12 +252,23 @@ class App:
             self._reloads.create_task(self._reloader.reload_soon(reason))
         return True
 
-    async def _reload(self) -> ReloadResult:
+    async def _reload(self, accept: str | None = None) -> ReloadResult:
+        """Reload the configuration. `accept`: a cluster whose new Kafka cluster kproxy may serve from then on."""
         assert self._reloader is not None
         if self.control.stopping.is_set():
             return ReloadResult("busy", ["kproxy is stopping"])
         # In a task of its own: a client that hangs up must not leave half of it.
-        return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
+        return await asyncio.shield(self._reloads.create_task(self._reload_and_accept(self._reloader, accept)))
+
+    async def _reload_and_accept(self, reloader: Reloader, accept: str | None) -> ReloadResult:
+        result = await reloader.reload("POST /reload")
+        if accept is None or result.outcome != "done":
+            return result
+        lines = [line for line in result.lines if line != NOTHING_CHANGED]
+        try:
+            return ReloadResult("done", [*lines, await self._all_clusters().accept_new_cluster(accept)])
+        except ConfigError as error:
+            return ReloadResult("refused", [*error.problems, *(f"all the same: {line}" for line in lines)])
 
     def _keep_active(self, old: Config, new: Config) -> Config:
         return new if self._switching is None else self._switching.with_active_upstreams(old, new)

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # How long reading all files may take, in seconds: one may be a pipe without a writer.
 _READ_WITHIN = 30.0
+NOTHING_CHANGED = "nothing has changed"
 
 Apply = Callable[[Config, Mapping[str, ClusterTls]], Awaitable[int]]
 """Applies a configuration, with the TLS of each cluster by its title; returns how many sessions are drained for it.
@@ -130,7 +131,7 @@ class Reloader:
         except ConfigError as error:  # of a port that a new cluster cannot have
             return self._refused(reason, error.problems)
         self._config = new
-        lines = list(changes.lines) or ["nothing has changed"]
+        lines = list(changes.lines) or [NOTHING_CHANGED]
         if changes.lines:
             self._metrics.configured_at = time.time()
         for line in lines:

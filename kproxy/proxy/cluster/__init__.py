@@ -9,6 +9,8 @@ identity            asks which cluster and which node answers at an upstream add
 upstreamconnector   opens one upstream connection: connect, TLS, login
 nodeverifier        opens a connection and verifies that it leads to the expected node
 nodedialer          dials a node along the routes that may lead to it; since when a node cannot be reached
+newcluster          a Kafka cluster with another id: when kproxy may serve it in place of the former one (pure)
+clusterwatch        asks which Kafka cluster answers at the bootstrap servers, once a broker of another one has answered
 explorer            finds the nodes and their routes, at start and in the background
 report              the state of the cluster at one moment, for `kproxy.proxy.status`
 encryption          TLS to the cluster's brokers and from its clients, as configured
@@ -42,8 +44,11 @@ which node answers (`identity`). If another node answers, kproxy closes the conn
 next route.
 
  * Which cluster: every broker sends its cluster id in Metadata v2 and later. With `--cluster-id`, kproxy serves only
-   that cluster; else the first bootstrap server that answers determines the cluster for as long as kproxy runs. So if
-   all addresses belong to a wrong cluster at start, kproxy serves that one; the log names its id and the server.
+   that cluster; else the first bootstrap server that answers determines the cluster. So if all addresses belong to a
+   wrong cluster at start, kproxy serves that one; the log names its id and the server. Another cluster takes its place
+   only by an operator's command, or by an option (`newcluster`, `clusterwatch`). `Gateway.serve_new_cluster` then makes
+   a new `Upstream`, so that nothing is left of what was known: nodes, routes, proofs. As in a flip, all connections end
+   in the same step of the event loop.
  * Which node: kproxy uses the first of these proofs that gives an answer.
     1. The broker's own word: kproxy sends DescribeConfigs for another broker, and the refusal names the broker that
        was asked. It needs DescribeConfigs on the cluster, a right that few users have.

@@ -17,7 +17,7 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.base.messages.start import BOOTSTRAP_MIXED, MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
+from kproxy.base.messages.start import MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -25,8 +25,15 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import warn_about_tls
 from kproxy.proxy.cluster.identity import BrokerIdentity, LoginRequired
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
+from kproxy.proxy.cluster.newcluster import mixed_text
 from kproxy.proxy.cluster.nodedialer import NodeDialer
-from kproxy.proxy.cluster.reachability import BootstrapAnswer, ExplorationState, NodeReachability, Proof
+from kproxy.proxy.cluster.reachability import (
+    BootstrapAnswer,
+    ExplorationState,
+    NodeReachability,
+    OtherCluster,
+    Proof,
+)
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 log = logging.getLogger(__name__)
@@ -48,9 +55,10 @@ Learn = Callable[[Endpoints], Iterator[None]]
 
 
 class _Conflict(UpstreamError):
-    """The bootstrap servers belong to different clusters."""
+    """The bootstrap servers belong to different clusters, or to another one than the served one, `replaced_by`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, replaced_by: str | None = None) -> None:
+        self.replaced_by = replaced_by
         super().__init__("wrong-cluster", text)
 
 
@@ -81,28 +89,29 @@ class Explorer:
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._topology.nodes:
                 log.info(NODES_AFTER_LOGIN(cluster=self.config.title))
-                self._note(searched=True)
+                self.note(searched=True)
                 await self.nodes_known.wait()
             await self._try_nodes(list(self._topology.nodes))
             for unused in self._dialer.routes.unused_maps():
                 log.warning(MAP_UNUSED(address=unused, cluster=self.config.title))
         finally:
-            self._note(bootstrap_asked=True, searched=True)
+            self.note(bootstrap_asked=True, searched=True)
 
     async def explore_once(self) -> None:
         """Ask the bootstrap servers once, without waiting for brokers. Raises UpstreamError if none lists the nodes."""
-        answers = await self._ask_all()
+        answers = await self.ask_bootstrap_servers()
         await self._take_in(answers)
         for error in answers.values():
             if isinstance(error, LoginRequired) and not self._topology.nodes:
                 raise error
-        self._note(bootstrap_asked=True, answered=True, searched=True, problem=None)
+        self.note(bootstrap_asked=True, answered=True, searched=True, problem=None)
 
     def failed(self, problem: str) -> None:
         """Mark the result of the exploration as unusable."""
-        self._note(answered=False, problem=problem)
+        self.note(answered=False, problem=problem)
 
-    def _note(self, **changes: Any) -> None:
+    def note(self, **changes: Any) -> None:
+        """Note changes of the exploration's state, fields of `ExplorationState`."""
         before = self._dialer.reachability.exploration
         after = replace(before, **changes)
         self._dialer.note(replace(after, since=None if after.problem is None else before.since or time()))
@@ -159,6 +168,12 @@ class Explorer:
             and (reachability.of_node(key).problem or reachability.of_node(key).route is None)
         ]
 
+    async def reach_present_nodes(self) -> list[NodeKey]:
+        """Try all present nodes; return those that were reached."""
+        present = [key for key, node in self._topology.nodes.items() if node.absent_since is None]
+        await self._try_nodes(present)
+        return [key for key in present if self._dialer.reachability.of_node(key).problem is None]
+
     async def _try_nodes(self, keys: list[NodeKey]) -> None:
         remaining = iter(keys)
 
@@ -175,16 +190,17 @@ class Explorer:
 
     async def _ask_for_cluster(self) -> bool:
         """Ask every bootstrap server; return whether the cluster is known then."""
-        answers = await self._ask_all()
+        answers = await self.ask_bootstrap_servers()
         try:
             await self._take_in(answers)
         except KproxyError as error:
             if self._dialer.reachability.exploration.problem != str(error):
                 log.warning("cluster %s: %s; trying again", self.config.title, error)
-            self._note(
+            self.note(
                 bootstrap_asked=True,
                 problem=str(error),
                 conflict=str(error) if isinstance(error, _Conflict) else None,
+                replaced_by=error.replaced_by if isinstance(error, _Conflict) else None,
                 login_refused=any(isinstance(answer, LoginRefused) for answer in answers.values()),
                 reasons=frozenset(answer.reason for answer in answers.values() if isinstance(answer, UpstreamError)),
                 lasting=all(isinstance(answer, UpstreamError) and answer.lasting for answer in answers.values()),
@@ -213,8 +229,7 @@ class Explorer:
             if identity.cluster_id is not None:
                 clusters.setdefault(identity.cluster_id, server)
         if len(clusters) > 1:
-            named = ", ".join(f"{server} (cluster id {cluster_id})" for cluster_id, server in clusters.items())
-            raise _Conflict(BOOTSTRAP_MIXED(named=named))
+            raise _Conflict(mixed_text(clusters))
         if not answers:
             if any(isinstance(outcome, LoginRequired) for outcome in outcomes.values()):
                 return
@@ -222,7 +237,8 @@ class Explorer:
             raise UpstreamError(*NO_BOOTSTRAP_SERVER.with_reason(errors="; ".join(errors)))
         for cluster_id, server in clusters.items():
             if self._dialer.claim_cluster_id(cluster_id, server) != cluster_id:
-                raise _Conflict(self._dialer.reachability.other_cluster_text(server, cluster_id))
+                self._dialer.note(OtherCluster(server, cluster_id))
+                raise _Conflict(self._dialer.reachability.other_cluster_text(server, cluster_id), cluster_id)
         first = True
         for server, identity in answers.items():
             self._dialer.verifier.note_identity(self._dialer.routes.of_server(server).dial, identity)
@@ -234,8 +250,13 @@ class Explorer:
                     if number % BOUND_AT_ONCE == 0:
                         await asyncio.sleep(0)  # sessions continue meanwhile
 
-    async def _ask_all(self) -> dict[Address, BrokerIdentity | KproxyError]:
-        """Ask which node each bootstrap server is; return the answers in their order."""
+    async def ask_bootstrap_servers(
+        self, others_may_take: float = _OTHERS_MAY_TAKE
+    ) -> dict[Address, BrokerIdentity | KproxyError]:
+        """Ask which node each bootstrap server is; return the answers in their order.
+
+        Once one has answered, kproxy waits at most `others_may_take` seconds for the next.
+        """
         servers = dict.fromkeys(self.config.bootstrap_servers)
         limit = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
@@ -247,7 +268,7 @@ class Explorer:
                 if not done:
                     break
                 if any(isinstance(task.result(), BrokerIdentity) for task in done):
-                    seconds = _OTHERS_MAY_TAKE
+                    seconds = others_may_take
             for task in pending:
                 task.cancel()
         late = UpstreamError("timeout", "no answer yet")

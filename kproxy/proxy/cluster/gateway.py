@@ -17,6 +17,9 @@ from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.base.messages.runtime import NODE_FOUND
 from kproxy.base.messages.start import (
+    CLUSTER_ID_CONFIGURED,
+    CLUSTER_ID_SHARED,
+    CLUSTER_OF_SWITCH,
     LISTEN_PORT_OF_CONNECTION,
     PORT_NOT_SHARED,
     PORT_TAKEN,
@@ -32,6 +35,7 @@ from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlot
 from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
+from kproxy.proxy.cluster.newcluster import NewCluster
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.nodeports import NodePorts
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
@@ -220,6 +224,32 @@ class Gateway:
         else:
             self.active = to
         self._on_change()
+
+    def replacement_problem(self) -> str:
+        """Return why kproxy cannot serve another Kafka cluster in place of the present one, or ""."""
+        if len(self.upstreams) > 1:
+            return CLUSTER_OF_SWITCH(name=self.config.name)
+        if (cluster_id := self.config.cluster_id) is not None:
+            return CLUSTER_ID_CONFIGURED(name=self.config.name, cluster_id=cluster_id)
+        return CLUSTER_ID_SHARED(name=self.config.name) if self.sharing.others else ""
+
+    def serve_new_cluster(self, new: NewCluster) -> Upstream:
+        """Serve this Kafka cluster in place of the present one; return its upstream, whose nodes are unknown yet.
+
+        The caller closes all sessions in the same step: none may continue with addresses of the former cluster. Until
+        the listeners of its nodes are closed, they lead to a bootstrap server, or to the nodes of the new cluster that
+        have the same ids. Raises ConfigError if a file for TLS cannot be read; then nothing has changed.
+        """
+        former = self.upstreams[self.active]
+        upstream = self._upstream(former.config)
+        self._nodes.remove_upstream(former)
+        former.dialer.end(0)
+        self.sharing.forget_upstream(self.active)
+        self.upstreams[self.active] = upstream
+        upstream.dialer.claim_cluster_id(new.cluster_id, new.server)
+        self.slots.close_silent()
+        self._on_change()
+        return upstream
 
     def kept_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
         """Return which upstreams another configuration keeps, and under which name; the active one is its first."""

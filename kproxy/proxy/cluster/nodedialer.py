@@ -115,7 +115,7 @@ class NodeDialer:
         self._agree = agree
         self.routes = Routes(config.map)
         self.dialled_servers = _dialled_servers(config)  # the address of each bootstrap server, in their order
-        self.reachability = ReachabilityState(cluster_id=config.cluster_id)
+        self.reachability = ReachabilityState(config.name, config.cluster_id)
         self._outages = Outages()
         self._loops_silent_until = 0.0
         self.bootstrap_asked = asyncio.Event()  # all bootstrap servers have been asked once

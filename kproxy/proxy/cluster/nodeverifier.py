@@ -26,6 +26,7 @@ from kproxy.proxy.cluster.reachability import (
     DialOutcome,
     NodeAddress,
     NodeReachability,
+    OtherCluster,
     Proof,
 )
 from kproxy.proxy.cluster.topology import NodeKey, Topology
@@ -243,6 +244,7 @@ class NodeVerifier:
             identity.cluster_id is not None
             and self._dialer.claim_cluster_id(identity.cluster_id, address) != identity.cluster_id
         ):
+            self._dialer.note(OtherCluster(address, identity.cluster_id))
             raise UpstreamError(
                 "wrong-cluster", self._dialer.reachability.other_cluster_text(address, identity.cluster_id)
             )

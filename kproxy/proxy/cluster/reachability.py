@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from kproxy.base.address import Address
-from kproxy.base.messages.start import ANOTHER_CLUSTER
+from kproxy.base.messages.start import ANOTHER_CLUSTER, CLUSTER_REPLACED
 from kproxy.net.dial.routes import Route
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -82,6 +82,14 @@ class BootstrapAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherCluster:
+    """A fact: a broker of another Kafka cluster than the served one has answered at this address."""
+
+    address: Address
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExplorationState:
     """A fact: the progress of the exploration."""
 
@@ -95,6 +103,8 @@ class ExplorationState:
     """The problem of the bootstrap servers; None if there is none."""
     conflict: str | None = None
     """The bootstrap servers belong to different clusters, so that no client can be served; None if they do not."""
+    replaced_by: str | None = None
+    """The id of the Kafka cluster to which all bootstrap servers that answer belong, if it is not the served one."""
     login_refused: bool = False
     """True if no bootstrap server answered because one refused kproxy's credentials."""
     reasons: frozenset[str] = frozenset()
@@ -105,13 +115,15 @@ class ExplorationState:
     """True if all errors last until a person changes something."""
 
 
-Fact = DialOutcome | NodeAddress | BootstrapAnswer | ExplorationState
+Fact = DialOutcome | NodeAddress | BootstrapAnswer | OtherCluster | ExplorationState
 
 
 @dataclass(slots=True)
 class ReachabilityState:
     """All facts about one upstream."""
 
+    name: str = "default"
+    """The name of the cluster in the configuration."""
     cluster_id: str | None = None
     """The id of the cluster that kproxy serves; None while it is unknown, or if brokers do not send one."""
     reported_by: Address | None = None
@@ -146,6 +158,8 @@ class ReachabilityState:
             case BootstrapAnswer(index):
                 news = self.bootstrap_index != index
                 self.bootstrap_index = index
+            case OtherCluster():
+                news = True
             case ExplorationState():
                 news = self.exploration != fact
                 self.exploration = fact
@@ -159,13 +173,21 @@ class ReachabilityState:
 
     def other_cluster_text(self, address: Address, cluster_id: str) -> str:
         """Return the error text for an address that belongs to another cluster."""
+        return ANOTHER_CLUSTER(address=address, cluster_id=cluster_id, served_id=self.cluster_id, source=self._source)
+
+    def replaced_text(self, cluster_id: str) -> str:
+        """Return the error text for bootstrap servers that all belong to another cluster."""
+        return CLUSTER_REPLACED(cluster_id=cluster_id, served_id=self.cluster_id, source=self._source)
+
+    @property
+    def _source(self) -> str:
+        """How kproxy knows which cluster it serves, and how it can serve another one."""
         if self.by_agreement:
-            source = "as do the kproxies that share its ports (--reuse-port)"
-        elif self.reported_by is None:
-            source = "as --cluster-id says"
-        else:
-            source = f"according to {self.reported_by}. If the cluster was created again, restart kproxy"
-        return ANOTHER_CLUSTER(address=address, cluster_id=cluster_id, served_id=self.cluster_id, source=source)
+            return "as do the kproxies that share its ports (--reuse-port). If it was created again, restart them"
+        if self.reported_by is None:
+            return "as --cluster-id says"
+        command = "kproxy reload --accept-cluster" + (f" {self.name}" if self.name != "default" else "")
+        return f"according to {self.reported_by}. If it was created again: {command}, or restart kproxy"
 
     def of_node(self, key: NodeKey) -> NodeReachability:
         """Return the result of the last attempt to reach a node."""

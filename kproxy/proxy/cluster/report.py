@@ -29,6 +29,7 @@ def report(gateway: Gateway) -> ClusterStatus:
         answered=reachability.exploration.answered,
         searched=reachability.exploration.searched,
         problem=reachability.exploration.problem,
+        replaced_by=reachability.exploration.replaced_by,
         problem_since=reachability.exploration.since,
         login_refused=reachability.exploration.login_refused,
         full=gateway.slots.full_reason() or None,

@@ -18,10 +18,11 @@ from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
+from kproxy.proxy.cluster.clusterwatch import ClusterWatch
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
-from kproxy.proxy.cluster.reachability import Fact
+from kproxy.proxy.cluster.reachability import Fact, OtherCluster
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology, TopologyChange
 from kproxy.proxy.metrics import Metrics
 
@@ -100,6 +101,7 @@ class Upstream:
             lambda cluster_id: agree(self.config.upstream, cluster_id),
         )
         self.explorer = Explorer(config, self.topology, self.dialer, lambda endpoints: learn(self, endpoints))
+        self.watch = ClusterWatch(self.dialer, self.explorer, lambda: metrics.bytes_received(config.name))
 
     def reconfigure(self, config: ClusterConfig, tls: ClusterTls, seconds: float) -> AffectsSession:
         """Use this configuration from now on; return which sessions it affects. These have that many seconds to end."""
@@ -115,6 +117,8 @@ class Upstream:
         return key in self.topology.nodes
 
     def _on_fact(self, fact: Fact) -> None:
+        if isinstance(fact, OtherCluster):
+            self.watch.notice()
         self.explorer.notify_change()
         self._on_news()
 

@@ -80,6 +80,10 @@ class Metrics:
             counters = self.nodes[cluster, node] = NodeCounters(cluster, node)
         return counters
 
+    def bytes_received(self, cluster: str) -> int:
+        """Return how many bytes the sessions of a cluster have received from its brokers."""
+        return sum(node.bytes_from_upstream for (name, _), node in self.nodes.items() if name == cluster)
+
     def keep_only(self, cluster: str, nodes: Collection[str]) -> None:
         """Forget the counters of all other nodes of the cluster: a broker may name new nodes for ever.
 

@@ -146,6 +146,8 @@ class ClusterStatus:
     """kproxy has searched a route to each node."""
     problem: str | None
     """The problem of the bootstrap servers."""
+    replaced_by: str | None = None
+    """The id of the Kafka cluster to which all bootstrap servers that answer belong, if it is not the served one."""
     problem_since: float | None = None
     """The Unix time since when they have one."""
     login_refused: bool

@@ -145,3 +145,13 @@ def test_files_that_are_no_good(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert invoke(["wait", "--admin-ca", str(tmp_path / "gone.pem")]) == 2
     assert "--admin-ca: " in (said := capsys.readouterr().err)
     assert "cannot be read: No such file or directory" in said
+
+
+def test_which_new_cluster_to_accept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running("--admin-reload") as admin:
+        assert invoke(["wait", "--admin", admin, "--ready-requires", "none"]) == 0
+        for words in ([], ["default"]):
+            assert invoke(["reload", "--admin", admin, "--accept-cluster", *words]) == 2
+            assert capsys.readouterr().err.startswith("kproxy: cluster default: no bootstrap server answers: ")
+        assert invoke(["reload", "--admin", admin, "--accept-cluster", "other"]) == 2
+        assert capsys.readouterr() == ("", "kproxy: there is no cluster other; allowed: default\n")

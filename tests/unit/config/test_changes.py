@@ -89,8 +89,8 @@ def test_a_changed_login_or_connection_drains_the_cluster() -> None:
     assert by_key["map"].reload is by_key["bootstrap-servers"].reload is Reload.DRAINS_ROUTES
     live = {key for key, option in by_key.items() if option.reload is Reload.LIVE}
     assert live == {
-        "client-config", "connect-timeout", "retire-after", "max-connections", "max-request-size", "ready-requires",
-        "drain-timeout", "log-level",
+        "accept-new-cluster-after", "client-config", "connect-timeout", "retire-after", "max-connections",
+        "max-request-size", "ready-requires", "drain-timeout", "log-level",
     }  # fmt: skip
     assert {option.group for option in by_key.values()} > {REACH}
 

@@ -76,6 +76,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    bootstrap-servers:  # k.yaml:3\n"
         "      - a:9092\n"
         "    # cluster-id: the id of the first bootstrap server that answers\n"
+        "    accept-new-cluster-after: off  # default\n"
         "    # client-config: none\n"
         '    listen: "[::1]:1"  # --listen\n'
         "    # advertise: the host of listen\n"

@@ -32,6 +32,7 @@ function clusterState(c) {
   const units = c.switch ? [c.switch, ...(c.switch.parts ?? [])] : [];
   const stuck = units.find((one) => one.problem || one.phase === "committed"), held = units.find((one) => one.phase !== "serving");
   if (stuck) return ["bad", switchState(stuck)];
+  if (c.replaced_by) return ["bad", "another Kafka cluster answers"];
   if (!c.answered) return ["bad", c.problem ? "no bootstrap server answers" : "waits for the first answer of a bootstrap server"];
   const lost = c.nodes.filter((node) => nodeState(node)[0] === "bad").length;
   if (c.full) return ["bad", "no more connections fit"];

@@ -48,8 +48,8 @@ class Running:
         self.admin.pages = replace(self.admin.pages, **sources)
 
     def enable_reload(self, outcome: Literal["done", "refused", "busy"] = "done") -> None:
-        async def reload() -> ReloadResult:
-            self.quits.append("reload")
+        async def reload(accept: str | None) -> ReloadResult:
+            self.quits.append("reload" if accept is None else f"reload, accept {accept}")
             return ReloadResult(outcome, ["a line", "another"])
 
         self.set(reload=reload)

@@ -564,3 +564,19 @@ def test_reload_says_what_came_of_it_line_by_line(
     running.enable_reload(outcome)
     response, body = running.ask("/reload", "POST")
     assert (response.status, body) == (status, b"a line\nanother\n")
+
+
+@pytest.mark.parametrize(
+    ("query", "asked", "text"),
+    [
+        ("accept-cluster=blue", ["reload, accept blue"], b"a line"),
+        ("accept=blue", [], b"accept: unknown; allowed: accept-cluster"),
+        ("%1b=1", [], rb"\x1b: unknown; allowed: accept-cluster"),
+        ("accept-cluster=a&accept-cluster=b", [], b"accept-cluster: is there twice; allowed: one cluster"),
+    ],
+)
+def test_reload_does_nothing_that_was_not_asked(running: Running, query: str, asked: list[str], text: bytes) -> None:
+    running.enable_reload()
+    response, body = running.ask(f"/reload?{query}", "POST")
+    assert (response.status, body.splitlines()[0]) == (200 if asked else 400, text)
+    assert running.quits == asked

@@ -288,3 +288,13 @@ def test_it_loads_nothing_of_the_server() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
     assert http.client.__name__ in sys.modules
+
+
+def test_a_new_cluster_is_accepted_by_name(running: Running) -> None:
+    client = AdminClient(running.admin.address)
+    assert refusal(lambda: client.reload(5.0, "blue")).endswith(
+        "restart it, and it serves the cluster that answers then; or start it with --admin-reload"
+    )
+    running.enable_reload()
+    assert client.reload(5.0, "blue & white") == (True, ["a line", "another"])
+    assert running.quits == ["reload, accept blue & white"]

@@ -238,7 +238,7 @@ async def no_frames() -> AsyncGenerator[bytes, None]:
     yield b"\n"
 
 
-async def reload_nothing() -> ReloadResult:
+async def reload_nothing(accept: str | None) -> ReloadResult:
     return ReloadResult("done", ["nothing has changed"])
 
 

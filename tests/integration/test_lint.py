@@ -47,6 +47,15 @@ class Case:
     said: str
 
 
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";'
+# A listener with SASL beside the one without.
+SASL = {
+    "listeners": "PLAINTEXT://127.0.0.1:{client},CLIENTS://127.0.0.1:{spare},CONTROLLER://127.0.0.1:{controller}",
+    "advertised.listeners": "PLAINTEXT://127.0.0.1:{client},CLIENTS://127.0.0.1:{spare}",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+}
+
 CASES = {
     "no protocol for a name": Case(
         {
@@ -95,6 +104,21 @@ CASES = {
         {"controller.quorum.voters": "2@127.0.0.1:{controller}"},
         "voter-missing",
         "must be included in the set of voters",
+    ),
+    "a prefix in capitals": Case(
+        {**SASL, "listener.name.CLIENTS.plain.sasl.jaas.config": LOGIN},
+        "listener-prefix",
+        "Could not find a 'KafkaServer' or 'clients.KafkaServer' entry in the JAAS configuration",
+    ),
+    "a login without a prefix": Case(
+        {**SASL, "sasl.jaas.config": LOGIN},
+        "jaas-prefix-missing",
+        "Could not find a 'KafkaServer' or 'clients.KafkaServer' entry in the JAAS configuration",
+    ),
+    "a login without a semicolon": Case(
+        {**SASL, "listener.name.clients.plain.sasl.jaas.config": LOGIN.removesuffix(";")},
+        "jaas-semicolon",
+        "JAAS config entry not terminated by semi-colon",
     ),
     "ZooKeeper's roles": Case({"process.roles": "Broker,controller"}, "process-roles", "process.roles"),
 }  # fmt: skip

@@ -89,10 +89,12 @@ def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
         scheme, sign, address = server.text.partition("://")
         if sign and not re.match(_ALLOWING_SCHEME, server.value.key):
             text, edits = f"'{server.text}' has a scheme", server.value.replace_entry(server.index, address)
+            # Which library the program in a container has is not known: most are Java's, and then it works.
+            severity = Severity.NOTE if client.container is not None and scheme.upper() in PROTOCOLS else None
             if scheme.upper() in PROTOCOLS and client.complete and scheme.upper() != client.protocol:
                 text = f"{text} that is not security.protocol, which is {client.protocol}"
             line = f"{server.value.key}={address}"
-            yield finding("bootstrap-scheme", server.value, client, text, edits, line)
+            yield finding("bootstrap-scheme", server.value, client, text, edits, line, severity=severity)
         if server.port in _ZOOKEEPER_PORTS or server.port in _OTHER_PORTS:
             text = f"{server.text} has the port of {OTHER_SERVERS[server.port]}"
             severity = None if server.port in _ZOOKEEPER_PORTS else Severity.WARNING

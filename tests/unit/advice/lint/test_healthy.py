@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.lint.filekinds import FileKind
-from tests.unit.advice.lint import brokenfiles, examples
+from tests.unit.advice.lint import brokenfiles, examples, published
 from tests.unit.advice.lint.helpers import report, shown
 
 EVERY = [
@@ -14,6 +14,7 @@ EVERY = [
     *((name, "kafka.yaml", text) for name, text in examples.KUBERNETES.items()),
     *((name, name, text) for name, text in examples.CLIENT.items()),
     *((name, name, text) for name, text in brokenfiles.HEALTHY.items()),
+    *published.EXAMPLES,
 ]
 
 
@@ -21,6 +22,7 @@ EVERY = [
 def test_nothing_is_found(name: str, file: str, text: str) -> None:
     found = report({file: text})
     assert found.unreadable == {}
+    assert not any("it has no" in line for line in found.unchecked), found.unchecked
     assert list(found.findings) == [], shown(found)
 
 

@@ -86,18 +86,25 @@ def test_java_has_its_names_and_not_those_of_librdkafka(of_java: list[str]) -> N
     assert not set(LIBRDKAFKA_ONLY) & names
 
 
+def refusal_of(key: str, value: str) -> str:
+    """Return what librdkafka says of a setting; empty if it takes it."""
+    try:
+        confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", key: value})
+    except confluent_kafka.KafkaException as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("key", JAVA_ONLY)
 def test_librdkafka_refuses_a_name_of_java(key: str) -> None:
-    with pytest.raises(confluent_kafka.KafkaException, match=r"No such configuration property|not supported"):
-        confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", key: "x"})
+    refusal = refusal_of(key, "x")
+    assert "No such configuration property" in refusal or "not supported" in refusal
 
 
 @pytest.mark.parametrize("key", LIBRDKAFKA_ONLY)
 def test_librdkafka_takes_its_own_names(key: str) -> None:
-    try:
-        confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", key: "true" if "enable" in key else "PLAIN"})
-    except confluent_kafka.KafkaException as error:  # it does not like the value, but it knows the name
-        assert "No such configuration property" not in str(error)
+    # It may not like the value, but it knows the name.
+    assert "No such configuration property" not in refusal_of(key, "true" if key.startswith("enable") else "PLAIN")
 
 
 def test_librdkafka_refuses_a_scheme_that_is_not_its_protocol() -> None:

@@ -74,7 +74,7 @@ def _removes_whole_lines(source: SourceFile, edit: Edit) -> bool:
 
 _SECRET = re.compile(
     r"""((?:password|passwd|secret|jaas|credential|passphrase|token|api.?key|[._]key(?=["']?\s*[=:]))
-        [\w.\-]*["']?\s*[=:]\s*)(?!\s*$)(.+)""",
+        [\w.\-]*["']?\s*(?:[=:]|,\s*["']?value["']?\s*:)\s*)(?!\s*$)(.+)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _IN_JAAS = re.compile(r"""((?:LoginModule|password|user_\w+)\b[^\n]*)""", re.IGNORECASE)

@@ -114,6 +114,10 @@ def _secret_lines(source: SourceFile) -> set[int]:
             inside = -1
         if inside >= 0 or len(line) > _LONGEST_KEY:
             hidden.add(number)
+        elif (entry := re.match(r"[ ]*-[ ]+name:[ ]*[\"']?([\w.\-]+)[\"']?\s*$", line)) and _SECRET_KEY.search(
+            entry[1]
+        ):
+            inside = indent  # a variable of Kubernetes: its value is on the next lines
         else:
             match = re.match(r"[ ]*(?:- )?[\"']?([\w.\-]+)[\"']?\s*:\s*\S*\s*$", line)
             if match and _SECRET_KEY.search(match[1]):

@@ -15,7 +15,7 @@ from kproxy.advice.lint.tree import YamlNode, flatten, parse_block
 from kproxy.advice.lint.value import ConfigValue, LineLayout
 
 _KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "DaemonSet", "Job", "CronJob", "Pod")
-_MOST_CONTAINERS, _MOST_FILES, _MOST_COPIES = 200, 100, 1000
+_MOST_CONTAINERS, _MOST_FILES, _MOST_COPIES, _MOST_SERVICES = 200, 100, 1000, 500
 _LISTENING = re.compile(r"KAFKA_(CFG_)?((ADVERTISED_)?LISTENERS|PROCESS_ROLES|BROKER_ID|NODE_ID)")
 _VARIABLE = re.compile(r"\$\(([^()]*)\)")
 _MOUNTED = ("server.properties", "/mnt/shared/config", "/bitnami/kafka/config", "/opt/bitnami/kafka/config")
@@ -57,6 +57,7 @@ def add_workloads(roots: list[YamlNode], setup: Setup) -> bool:
             resources.services.append(_Service(name, item["metadata"]["namespace"].text, selector, headless))
         elif item["kind"].text == "ConfigMap":
             resources.config_maps[name] = item["data"]
+    del resources.services[_MOST_SERVICES:]
     workloads = [item for item in items if item["kind"].text in _KINDS]
     budget = _MOST_CONTAINERS
     for workload in workloads:

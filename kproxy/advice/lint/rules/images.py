@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from kproxy.advice.lint import images
 from kproxy.advice.lint.findings import LintDiagnostic
@@ -23,6 +24,8 @@ KNOWN = images.words("""
     num.partitions default.replication.factor min.insync.replicas ssl.keystore.location ssl.truststore.location
     ssl.client.auth group.initial.rebalance.delay.ms
 """)
+# Each is compared with all names.
+_MOST_VARIABLES = 1000
 _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
@@ -43,7 +46,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
 
 def check_spelling(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     right = {broker.variable_for(key): key for key in KNOWN}
-    for word, value in broker.environment.items():
+    for word, value in islice(broker.environment.items(), _MOST_VARIABLES):
         likely = _likely_variable(broker, word, right)
         if likely is None or likely == word:
             continue

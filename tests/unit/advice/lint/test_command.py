@@ -245,6 +245,8 @@ SECRETS_IN_YAML = f"""\
         '  password="{}" \\',
         "x: org.apache.kafka.common.security.plain.PlainLoginModule required {};",
         '  "api-key": "{}"',
+        "- {{name: KAFKA_SSL_KEYSTORE_PASSWORD, value: {}}}",
+        '- {{"name": "KAFKA_SSL_KEY_PASSWORD", "value": "{}"}}',
     ],
 )
 def test_a_line_with_a_secret(line: str) -> None:
@@ -258,6 +260,24 @@ def test_a_line_with_a_secret(line: str) -> None:
 )
 def test_a_line_without_a_secret(line: str) -> None:
     assert redact(line) == line
+
+
+def test_secrets_of_pods_are_never_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    entries = (
+        ("KAFKA_SSL_KEYSTORE_PASSWORD", SECRET),
+        ("KAFKA_LISTENER_NAME_PLAINTEXT_PLAIN_SASL_JAAS_CONFIG", f'a.PlainLoginModule required password="{SECRET}"'),
+    )
+    added = "".join(f"            - name: {name}\n              value: '{value}'\n" for name, value in entries)
+    line = "            - name: KAFKA_PROCESS_ROLES\n"
+    text = changed(
+        brokenfiles.STATEFUL, line, added + line, "//$(POD).brokers", "//0.0.0.0", "replicas: 3", "replicas: 1"
+    )
+    (tmp_path / "pod.yaml").write_text(text)
+    assert invoke(["lint", "--fix", str(tmp_path / "pod.yaml")]) == 1
+    out = capfd.readouterr().out
+    assert "+              value: PLAINTEXT://kafka:9092" in out
+    assert "[jaas-semicolon]" in out
+    assert SECRET not in out
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github"])

@@ -49,6 +49,19 @@ def test_yaml_that_is_none(name: str, text: str, line: int, said: str) -> None:
     assert said in finding.text
 
 
+def bomb_of_settings() -> str:
+    """An application.yml whose aliases are the aliases of aliases."""
+    lines = ["kafka:", "  bootstrap.servers: k:9092", "a0: &k0 {bootstrap.servers: 'k:9092'}"]
+    lines += [f"a{n}: &k{n} {{{', '.join(f'b{m}: *k{n - 1}' for m in range(9))}}}" for n in range(1, 30)]
+    return "\n".join([*lines, "spring: *k29", ""])
+
+
+def test_aliases_in_settings_are_bounded() -> None:
+    found = report({"application.yml": bomb_of_settings()})
+    assert any("all but its first" in line for line in found.unchecked), found.unchecked
+    assert len(printed(found)) < 500_000
+
+
 @pytest.mark.parametrize(
     "text", [bomb(), merging_bomb(), "services: &a\n  <<: *a\n  kafka: *a\n", "services: &a [*a]\n"]
 )
@@ -107,6 +120,27 @@ MANY = {
     "spaces in Spark": "spark.master x\n" + " " * 1_000_000 + "\nspark.kafka.bootstrap.servers" + " " * 500_000 + "\t",
     "services": "services:\n" + "".join(f"  k{n}: {{image: apache/kafka}}\n" for n in range(20_000)),
     "port ranges": "services:\n  kafka: {image: apache/kafka, ports: [" + "'1-65535:1-65535'," * 10_000 + "]}",
+    "variables": "KAFKA_LISTENERS=A://x:1\n" + "".join(f"KAFKA_X{n}=$A{n}\n" for n in range(50_000)),
+    "one variable": "KAFKA_LISTENERS=" + "$A" * 500_000,
+    "clients": "".join(f"c{n}.bootstrap.servers=h{n}:9092\n" for n in range(50_000)),
+    "JAAS entries": "KafkaServer {\n" + "a.PlainLoginModule required a=b;\n" * 50_000 + "};",
+    "JAAS options": "sasl.jaas.config=a.PlainLoginModule required " + "a=b " * 300_000 + ";",
+    "JAAS quotes": "sasl.jaas.config=a.PlainLoginModule required " + '"' * 500_000,
+    "JAAS sections": "a{b.PlainLoginModule required;" * 50_000,
+    "open braces": "sasl.jaas.config=" + "${" * 500_000,
+    "placeholders": "bootstrap.servers=" + "<" * 1_000_000,
+    "a host of digits": "bootstrap.servers=" + "1." * 500_000 + ":9092",
+    "connectors": '[{"connector.class": "x"}' + ', {"a.bootstrap.servers": "k:1"}' * 20_000 + "]",
+    "pods": "apiVersion: v1\nkind: List\nitems:\n"
+    + "- {kind: Pod, spec: {containers: [{image: apache/kafka, env: [{name: KAFKA_LISTENERS, value: 'A://x:1'}]}]}}\n"
+    * 5000,
+    "services of pods": "apiVersion: v1\nkind: List\nitems:\n"
+    + "- {kind: Service, metadata: {name: a}, spec: {selector: {a: b}}}\n" * 9000
+    + "- {kind: Pod, metadata: {labels: {a: b}}, spec: {containers: [{image: apache/kafka}]}}\n" * 2000,
+    "replicas": "apiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: " + "9" * 100_000 + "}\n",
+    "listeners of Redpanda": "redpanda:\n  kafka_api: [" + "{name: a, address: b, port: 1}, " * 20_000 + "]\n",
+    "flags of Redpanda": "services:\n  r: {command: '" + "--kafka-addr a://b:1 " * 100_000 + "'}\n",
+    "variables of a chart": "extraEnvVars:\n" + "- {name: KAFKA_CFG_LISTENERS, value: 'A://x:1'}\n" * 20_000,
     "braces": "services:\n  kafka: {image: '" + "${" * 500_000 + "'}",
 }
 
@@ -115,6 +149,7 @@ MANY = {
 def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
     """Each of these would take an hour otherwise: the limit of the test run is the assertion."""
     found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
+    assert dict(found.unreadable) == {}
     fixed = fixes.fix(found, LintOptions())
     assert len("\n".join(fixes.diff_lines(fixed))) < 50_000_000
     assert len(printed(found)) < 5_000_000

@@ -3,6 +3,7 @@
 Wings, from top to bottom. A wing may import from those below it only; `make check` enforces this:
 
     cli       commands, exit codes, named set-ups
+    connection  `connect`: a kproxy for as long as a part of a Python program runs
     migrate   moves topics and clients to another cluster
     spark     kproxy beside Spark: a proxy on the driver's host and on each executor's
     inspect   asks a live cluster: why a client fails, what is in it, where brokers could be
@@ -18,7 +19,18 @@ Wings, from top to bottom. A wing may import from those below it only; `make che
 docs/architecture.md describes the wings, and defines the words of this code base.
 """
 
+from __future__ import annotations
+
 import os as _os
+
+TYPE_CHECKING = False  # type checkers take it for true; typing itself takes longer to import than this package
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kproxy.base.errors import KproxyError as KproxyError
+    from kproxy.connection import connect as connect
+
+    __version__: str
 
 if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
     from kproxy.base import compilation
@@ -26,11 +38,19 @@ if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
     compilation.use_sources()
 
 
-def __getattr__(name: str) -> str:
-    """Return `kproxy.__version__`.
+def __getattr__(name: str) -> Any:
+    """Return `kproxy.connect`, `kproxy.KproxyError` or `kproxy.__version__`.
 
-    The version is looked up on access, because reading the metadata takes a third of the start-up time.
+    They are looked up on access, because reading the metadata takes a third of the start-up time.
     """
+    if name == "connect":
+        from kproxy.connection import connect
+
+        return connect
+    if name == "KproxyError":
+        from kproxy.base.errors import KproxyError
+
+        return KproxyError
     if name != "__version__":
         raise AttributeError(f"module 'kproxy' has no attribute '{name}'")
     from importlib.metadata import PackageNotFoundError, version

@@ -7,6 +7,7 @@
     defaults       the Spark settings that exist before the plugin's are added
     package        builds the plugin jar, the wheel and the archive from a checkout
     relocatable    the archive: a Python with kproxy for hosts without Python
+    source         what a program gives to `attach`: bootstrap servers, a file, or a dict
     configuration  checks the configuration given to `attach`, and makes the text that each host receives
     host           joins and leaves the proxy of a host; finds the executor of a task
     keeper         the process that runs the proxy of a host while a process holds a lease

@@ -20,10 +20,11 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.base.messages.start import EXECUTOR_WITHOUT_TASK, KEEPER_ENDED, NO_EXECUTOR, SPARK_SESSION_STOPPED
 from kproxy.base.process import start_time
-from kproxy.spark.configuration import ConfigSource, build_host_config, check_secrets, is_path, type_name
+from kproxy.spark.configuration import build_host_config, check_secrets
 from kproxy.spark.host import HostConfig, Lease, ProxyState, join, leave, linger, query_proxy, runtime_path
 from kproxy.spark.logtail import LogLine, LogTail, follow_log
 from kproxy.spark.pluginjar import CLASS
+from kproxy.spark.source import ConfigSource, is_path, type_name
 from kproxy.spark.tasks import ExecutorResult, first_line, make_join_task, make_leave_task, run_on_executors
 
 log = logging.getLogger("kproxy.spark")

@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import yaml
 
@@ -19,9 +18,7 @@ from kproxy.config.options import all_settings
 from kproxy.proxy.status.readiness import LEVELS
 from kproxy.spark.host import HostConfig
 from kproxy.spark.proxy import defaults
-
-ConfigSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
-"""Bootstrap servers, the path of a YAML file, or what stands in one."""
+from kproxy.spark.source import ConfigSource, is_path, type_name
 
 # Default ports of kproxy: below the ports that Linux assigns to connections, node ports included.
 _PORTS = range(20500, 32500)
@@ -47,16 +44,6 @@ def build_host_config(source: ConfigSource, ready_requires: str | None = None) -
     if listen.port == 0:
         raise ConfigError("listen: port 0 would be another port on each host; allowed: one that is free on all of them")
     return HostConfig(str(listen), text, ready_requires or config.ready_requires)
-
-
-def type_name(source: object) -> str:
-    """Return the type of an argument for an error message, without its value, which may be a secret."""
-    return "None" if source is None else f"of type {type(source).__name__}"
-
-
-def is_path(source: str | os.PathLike[str]) -> bool:
-    """Return True if the source names a file, False if it is bootstrap servers."""
-    return isinstance(source, os.PathLike) or "/" in source or source.endswith((".yaml", ".yml"))
 
 
 def find_secrets(config: HostConfig) -> list[str]:

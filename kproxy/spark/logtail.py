@@ -44,6 +44,12 @@ def format_line(level: str, message: str) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {level:7} {message}\n"
 
 
+def parse_line(text: str) -> tuple[int, str] | None:
+    """Return the level in `logging` and the message of a line with a warning or an error; None for any other line."""
+    match = _LINE.match(text)
+    return match and (logging.getLevelNamesMapping()[match[1]], match[2])
+
+
 class HostLog:
     """A new log. Only processes that have the old file open still write to it."""
 
@@ -119,8 +125,8 @@ class LogTail:
         new_lines = []
         for text in lines:
             end += len(text) + 1
-            if match := _LINE.match(text.decode(errors="replace")):
-                new_lines.append(LogLine(logging.getLevelNamesMapping()[match[1]], match[2], mark, end))
+            if parsed := parse_line(text.decode(errors="replace")):
+                new_lines.append(LogLine(*parsed, mark, end))
         return new_lines
 
 

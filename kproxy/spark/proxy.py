@@ -20,6 +20,7 @@ from kproxy.base.errors import KproxyError
 from kproxy.config import load
 from kproxy.proxy.app.main import App, run
 from kproxy.proxy.status.readiness import LEVELS, Requires
+from kproxy.spark.source import CONFIGURED
 from kproxy.spark.wording import replace_flags
 
 # How often readiness is checked, in seconds: before kproxy is ready, and after.
@@ -39,8 +40,11 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     bootstrap = str(next(iter(proxy.bootstrap.values())))
     reported = ""
     while not (alone.is_set() or proxy.control.stopping.is_set()):
-        not_ready = {level: "; ".join(proxy.not_ready(level)) for level in LEVELS}
-        useless = {level: "; ".join(proxy.lasting_problems(level)) if not_ready[level] else "" for level in LEVELS}
+        levels: Mapping[str, Requires] = {**{level: level for level in LEVELS}, CONFIGURED: proxy.ready_requires}
+        not_ready = {name: "; ".join(proxy.not_ready(level)) for name, level in levels.items()}
+        useless = {
+            name: "; ".join(proxy.lasting_problems(level)) if not_ready[name] else "" for name, level in levels.items()
+        }
         report = json.dumps(
             {"bootstrap": bootstrap, "not_ready": _replace_all_flags(not_ready), "useless": _replace_all_flags(useless)}
         )
@@ -53,8 +57,8 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     return 0
 
 
-def _replace_all_flags(texts: Mapping[Requires, str]) -> Mapping[str, str]:
-    return {level: replace_flags(text) for level, text in texts.items()}
+def _replace_all_flags(texts: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: replace_flags(text) for name, text in texts.items()}
 
 
 class _Record(logging.LogRecord):

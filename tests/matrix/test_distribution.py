@@ -54,7 +54,7 @@ def environment(home: Path) -> dict[str, str]:
 def test_the_archives_have_what_is_needed_and_nothing_else(dist: Path) -> None:
     (wheel,), (source,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     in_wheel = set(zipfile.ZipFile(wheel).namelist())
-    needed = {"kproxy/proxy/admin/statuspage/page.html", "kproxy/spark/py.typed", "kproxy/spark/KproxyPlugin.java"}
+    needed = {"kproxy/proxy/admin/statuspage/page.html", "kproxy/py.typed", "kproxy/spark/KproxyPlugin.java"}
     assert needed <= in_wheel
     assert all(name.startswith(("kproxy/", "kafka_kproxy-")) for name in in_wheel)
     with tarfile.open(source) as archive:

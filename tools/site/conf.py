@@ -31,7 +31,15 @@ html_theme_options = {"top_of_page_buttons": []}
 
 # A page that is in no list is an error of `make docs`.
 NAVIGATION = {
-    "Start": ["docs/README", "docs/install", "docs/guide", "docs/doctor", "docs/listeners", "docs/troubleshooting"],
+    "Start": [
+        "docs/README",
+        "docs/install",
+        "docs/guide",
+        "docs/python",
+        "docs/doctor",
+        "docs/listeners",
+        "docs/troubleshooting",
+    ],
     "Connect": ["docs/scenarios", "docs/recipes/README", "docs/recipes/*", "docs/spark", "docs/spark-managed"],
     "Run": ["deploy/README", "deploy/*/README", "docs/configuration", "docs/admin", "docs/metrics", "docs/security"],
     "Check": ["docs/lint", "docs/findings"],

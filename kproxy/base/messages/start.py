@@ -288,7 +288,7 @@ SECRET_UNPROTECTED = Message(
 )
 KPROXY_NOT_READY = Message(
     "{host}: kproxy is not ready after {timeout:g} s: {why}",
-    "`kproxy.spark.attach`: the message begins with the host, and continues with the reason.",
+    "`kproxy.spark.attach` and `kproxy.connect`: the message begins with the host or with `kproxy.connect`, and continues with the reason.",
     reason="timeout",
 )
 DID_YOU_MEAN = Message(

@@ -303,6 +303,11 @@ class App:
     def _gateways(self) -> list[Gateway]:
         return [] if self._clusters is None else self._clusters.gateways
 
+    @property
+    def ready_requires(self) -> Requires:
+        """The level of readiness that the configuration asks for."""
+        return self._config.ready_requires
+
     def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
         """Return why clients should wait, a line each; empty if they need not. `requires`: see --ready-requires."""
         if self.control.stopping.is_set():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from kproxy.client.ask import contents
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.feed import ObservedExchange
@@ -24,6 +25,8 @@ _FORGET = 60.0
 _TIMES, _MEMBERS = 200, 100
 # Metadata responses that are read in one second.
 _READ = 5
+# What a client that is newer than its broker gets before it asks again in an older version (KIP-511): no error.
+_NEGOTIATION = ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION
 # Unusable partitions that are kept of one client.
 _MAX_UNUSABLE = 3
 
@@ -110,7 +113,7 @@ class Tally:
                 activity.refusal_times.append(observed.time)
         for rates in counted:
             rates.add(*sizes)
-        if exchange.error:
+        if exchange.error and (exchange.key, exchange.error) != _NEGOTIATION:
             error = LastError(api, exchange.error, observed.time)
             for rates in counted:
                 rates.add_error(error)

@@ -14,6 +14,7 @@ from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
 from kproxy.proxy.watch.feed import ObservedExchange, SessionLabels
 from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic
+from kproxy.proxy.watch.rates import LastError
 from kproxy.proxy.watch.tally import ClientKey, Tally
 from tests.unit.proxy.watch.made import NOW, PORTS, TOLD, cluster, node, session
 
@@ -25,7 +26,7 @@ def passed(
     return ObservedExchange(at, SessionLabels(name, label, client), replace(exchange, **more))  # type: ignore[arg-type]  # fields by name
 
 
-METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE = 3, 0, 1, 12, 13, 36
+METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE, API_VERSIONS = 3, 0, 1, 12, 13, 36, 18
 
 
 def found(
@@ -61,6 +62,19 @@ def test_a_client_that_was_told_no_node() -> None:
     for number in range(5):
         tally.offer(passed(METADATA, NOW - 20 + number))
     assert found(tally, session("bootstrap")) == []
+
+
+def test_a_version_that_is_negotiated_is_no_error() -> None:
+    """Error 35 for ApiVersions: the client asks again in an older version."""
+    tally = Tally(NOW)
+    tally.offer(passed(API_VERSIONS, NOW, "1", error=35))
+    assert tally.nodes["default", "1"].last_error is None
+    tally.offer(passed(METADATA, NOW, "1", error=35))
+    tally.offer(passed(API_VERSIONS, NOW, "2", error=129))
+    assert [tally.nodes["default", label].last_error for label in "12"] == [
+        LastError("Metadata", 35, NOW),
+        LastError("ApiVersions", 129, NOW),
+    ]
 
 
 def test_several_nodes_are_named_together() -> None:

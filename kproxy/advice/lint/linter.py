@@ -34,6 +34,12 @@ from kproxy.base.diagnostic import Severity
 
 _MAX_FINDINGS = 500
 _YAML = (FileKind.COMPOSE, FileKind.KUBERNETES, FileKind.HELM, FileKind.REDPANDA, FileKind.CONNECTOR)
+# One of these shows that variables are a broker's.
+_BROKERS = frozenset(
+    images.words(
+        "listeners advertised.listeners process.roles node.id broker.id zookeeper.connect advertised.host.name"
+    )
+)
 # The key of a mapping without a value on its line: a file of an application may be YAML or properties.
 _MAPPING_KEY = re.compile(r"^[\"']?[\w%.-]+[\"']?:[ ]*([{#].*)?\r?$", re.MULTILINE)
 
@@ -186,7 +192,7 @@ class _SetupReader:
         self.setup.interpolated.append(values)
         family = images.likely_family(values)
         settings = images.settings_of(family, values)
-        if not settings.keys() & {"listeners", "advertised.listeners", "process.roles", "node.id", "broker.id"}:
+        if not settings.keys() & _BROKERS:
             origin = ClientSource(source, f"client {source.name}", FileKind.ENV)
             add_clients_of_variables(origin, values, self.setup)
             return

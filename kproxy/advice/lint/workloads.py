@@ -17,6 +17,7 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout
 _KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "DaemonSet", "Job", "CronJob", "Pod")
 _MOST_CONTAINERS, _MOST_FILES, _MOST_COPIES, _MOST_SERVICES = 200, 100, 1000, 500
 _LISTENING = re.compile(r"KAFKA_(CFG_)?((ADVERTISED_)?LISTENERS|PROCESS_ROLES|BROKER_ID|NODE_ID)")
+_NODE_ID = re.compile(r"KAFKA_(CFG_)?(BROKER|NODE)_ID")
 _VARIABLE = re.compile(r"\$\(([^()]*)\)")
 _MOUNTED = ("server.properties", "/mnt/shared/config", "/bitnami/kafka/config", "/opt/bitnami/kafka/config")
 
@@ -168,7 +169,11 @@ class _ContainerReader:
             if node.is_scalar:
                 value = node.value(lambda text: _expanded(text, values))
             else:  # another object has it
-                value = replace(key, text=f"${{{name.text}}}")
+                field = item["valueFrom"]["fieldRef"]["fieldPath"].text
+                # The pod's name is no number, whatever it is.
+                is_name = field == "metadata.name" and _NODE_ID.fullmatch(name.text)
+                pod = f"{self.workload['metadata']['name'].text or 'pod'}-0"
+                value = replace(key, text=pod if is_name else f"${{{name.text}}}")
             values[name.text] = value.as_entry(key)
         return values
 

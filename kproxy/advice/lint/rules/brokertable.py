@@ -95,6 +95,10 @@ node-id-missing error LISTENER_CONFIGURATION
     - process.roles=broker
     + process.roles=broker
     + node.id=1
+node-id-number error LISTENER_CONFIGURATION
+    The id of a node is a number. The broker does not start.
+    - node.id=kafka-0
+    + node.id=0
 quorum-missing error LISTENER_CONFIGURATION
     In KRaft, each node must know the controllers. It does not start.
     - process.roles=broker

@@ -62,9 +62,25 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_addresses(group)
         yield from check_replicas(group)
         for broker in group:
+            yield from check_number(broker)
             yield from check_copies(broker)
             if len(group) == 1:
                 yield from check_voters_of_one(broker)
+
+
+def check_number(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    for key in ("node.id", "broker.id"):
+        value = broker.settings.get(key)
+        if (
+            value is not None
+            and value.is_known
+            and value.text.strip()
+            and not re.fullmatch(r"-?\d+", value.text.strip())
+        ):
+            number = re.search(r"\d+$", value.text.strip())
+            text = f"{value.key} is '{value.text}', which is no number"
+            line = broker.line(key, number[0] if number and broker.copies == 1 else "<number>")
+            yield finding("node-id-number", value, broker, text, None, line)
 
 
 def check_copies(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

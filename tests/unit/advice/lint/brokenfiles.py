@@ -443,6 +443,23 @@ CASES = [
         "KAFKA_BROKER_ID",
     ),
     _kept(
+        "a pod's name for an id",
+        "statefulset.yaml",
+        "node-id-number",
+        '"export KAFKA_NODE_ID=${HOSTNAME##*-}; exec /etc/confluent/docker/run"]\n          env:\n',
+        "exec /etc/confluent/docker/run]\n          env:\n            - name: KAFKA_NODE_ID\n"
+        "              valueFrom: {fieldRef: {fieldPath: metadata.name}}\n",
+        "name: KAFKA_NODE_ID",
+    ),
+    Case(
+        "settings to add to a pod",
+        {"pod.yaml": changed(STATEFUL, "PLAINTEXT://:9092", "OUT://:9092", "PLAINTEXT://$", "OUT://$")},
+        "protocol-map-missing",
+        "name: KAFKA_LISTENERS",
+        "- name: KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
+        also=frozenset(["inter-broker-missing"]),
+    ),
+    _kept(
         "a wildcard in a pod",
         "statefulset.yaml",
         "advertised-wildcard",

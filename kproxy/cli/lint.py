@@ -16,7 +16,7 @@ _KINDS = (
 )
 
 
-@kproxy.command(short_help="Find mistakes in the listeners of Kafka configurations.")
+@kproxy.command(short_help="Find mistakes in configurations of brokers and clients.")
 @click.argument("files", nargs=-1, metavar="FILE…", type=str, shell_complete=completion.files)
 @click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
 @click.option(
@@ -29,7 +29,7 @@ _KINDS = (
 def lint(
     files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bool, write: bool, rule: str | None
 ) -> int:
-    """Find mistakes in the listeners of Kafka configurations, and say who can connect where.
+    """Find mistakes in configurations of brokers and clients, and say who can connect where.
 
     \b
       kproxy lint server.properties

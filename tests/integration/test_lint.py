@@ -239,6 +239,26 @@ def test_a_broker_starts_with_the_corrected_file_only(name: str, ground: Ground)
         works(ground.client)
 
 
+REFUSED = {
+    "an id that is no number": Case(
+        {"node.id": "kafka-0"}, "node-id-number", "Invalid value kafka-0 for configuration"
+    ),
+    "quotes around a list": Case(
+        {"listeners": '"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}"'},
+        "listener-syntax",
+        'No security protocol defined for listener "PLAINTEXT',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_broker_does_not_start_with_what_only_a_person_can_correct(name: str, ground: Ground) -> None:
+    case = REFUSED[name]
+    text = ground.text(case.setting)
+    assert case.rule in {finding.rule for finding in lint([SourceFile("server.properties", text)]).findings}
+    assert case.said in ground.refuses(ground.write("broken.properties", text))
+
+
 def test_a_healthy_file_starts(ground: Ground) -> None:
     text = ground.text({})
     assert list(lint([SourceFile("server.properties", text)]).findings) == []

@@ -131,6 +131,9 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
         settings |= _console_protocol(settings)
     # A part of a file for another one, such as a login alone.
     is_fragment = servers is None and "security.protocol" not in settings
+    library = _LIBRARIES.get(origin.kind, ClientLibrary.UNKNOWN) if origin.kind else ClientLibrary.UNKNOWN
+    if origin.kind is FileKind.CONNECTOR and "connector.class" not in settings and not prefix:
+        library = ClientLibrary.UNKNOWN  # any program's JSON
     first = min(settings.values(), key=lambda value: value.location.index, default=None)
     location = servers.location if servers else first.location if first else SourceLocation(origin.source, 0)
     setup.clients.append(
@@ -140,7 +143,7 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
             tuple(parse_servers(servers)) if servers else (),
             settings,
             container=origin.container,
-            library=_LIBRARIES.get(origin.kind, ClientLibrary.UNKNOWN) if origin.kind else ClientLibrary.UNKNOWN,
+            library=library,
             complete=not is_fragment and (origin.kind not in (None, FileKind.ENV) or bool(_PROGRAMS.fullmatch(prefix))),
             is_worker=(origin.kind is FileKind.CONNECT and not prefix and "connector.class" not in settings)
             or prefix == "connect.",

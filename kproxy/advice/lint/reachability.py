@@ -56,6 +56,9 @@ def _broker_reachability(
         return (UNKNOWN if container else "-", UNKNOWN, UNKNOWN)
     if kind is HostKind.WILDCARD:
         return (NO if container else "-", NO, NO)
+    if container is None and broker.environment:  # a container, whose network and ports another file has
+        near = IF_RESOLVES if kind in (HostKind.NAME, HostKind.IP) else NO
+        return (near, UNKNOWN, UNKNOWN)
     if container is None or container.uses_host_network:
         return _machine_reachability(advertised, listener)
     ports = [

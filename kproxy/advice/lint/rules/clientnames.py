@@ -76,7 +76,9 @@ def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
 def _check_java(client: ClientConfig, librdkafka: list[str]) -> Iterator[LintDiagnostic]:
     if "sasl.jaas.config" in client.settings:
         # A file that both libraries read has both logins, and Java ignores the other one.
-        librdkafka = [key for key in librdkafka if not key.startswith("sasl.")]
+        is_only = client.settings["sasl.mechanism"].key.endswith("s") if "sasl.mechanism" in client.settings else False
+        kept = "sasl.mechanisms" if is_only else ""
+        librdkafka = [key for key in librdkafka if not key.startswith("sasl.") or key == kept]
     if "ssl.truststore.location" in client.settings or "ssl.truststore.certificates" in client.settings:
         librdkafka = [key for key in librdkafka if not key.startswith(("ssl.ca", "enable.ssl"))]
     for key in librdkafka:

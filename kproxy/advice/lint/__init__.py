@@ -11,7 +11,9 @@ tree            YAML and JSON, with locations and bounds
 variables       variables of Docker Compose, and files of variables
 filekinds       the kinds of files, and how to recognise them
 endpoint        an entry of listeners, and the kind of its host
-model           brokers, clients, containers
+container       containers: names, networks, published ports, variables
+client          clients: bootstrap servers and settings
+model           brokers, and the content of all files
 images          how container images read variables, and their defaults
 compose         Docker Compose files
 workloads       workloads and ConfigMaps of Kubernetes

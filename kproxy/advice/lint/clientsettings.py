@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kproxy.advice.lint.client import ClientConfig, ClientLibrary, parse_servers
+from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.filekinds import FileKind
-from kproxy.advice.lint.model import ClientConfig, ClientLibrary, Container, Setup, parse_servers
+from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.source import SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue, ValueStyle
 

@@ -9,8 +9,9 @@ from itertools import islice
 
 from kproxy.advice.lint import images, redpanda
 from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
+from kproxy.advice.lint.container import Container, PublishedPort
 from kproxy.advice.lint.filekinds import FileKind
-from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, PublishedPort, Setup
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.tree import YamlNode, flatten, parse_block
 from kproxy.advice.lint.value import ConfigValue, LineLayout
 from kproxy.advice.lint.variables import interpolate

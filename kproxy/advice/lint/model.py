@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
+from kproxy.advice.lint.client import ClientConfig
+from kproxy.advice.lint.container import Container, PublishedPort
+from kproxy.advice.lint.endpoint import ListenerEndpoint, parse_endpoints
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue, LineLayout
 
-_MOST_SERVERS = 1000
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -27,58 +27,6 @@ class ImageFamily(Enum):
     WURSTMEISTER = "wurstmeister's"
     OTHER = "another image"  # which reads KAFKA_ variables, as far as the file shows
     REDPANDA = "Redpanda"
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedPort:
-    """One published port of a container. A port is None if Docker or a variable chooses it."""
-
-    host_ip: str
-    host_port: int | None
-    container_port: int | None
-    value: ConfigValue
-    is_single: bool = True
-    """True if its text has this one port, and not a range."""
-
-    @property
-    def is_random(self) -> bool:
-        """True if Docker chooses the port of the host at each start."""
-        return self.host_port is None and self.container_port is not None and "{" not in self.value.text
-
-    @property
-    def is_loopback_only(self) -> bool:
-        return host_kind(self.host_ip) is HostKind.LOOPBACK
-
-
-class Platform(Enum):
-    """The program that starts a container."""
-
-    COMPOSE = "Docker Compose"
-    KUBERNETES = "Kubernetes"
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A container as a file describes it: a service of Docker Compose, or one of the pods of a workload."""
-
-    name: str
-    location: SourceLocation
-    image: ConfigValue | None
-    names: frozenset[str]
-    networks: frozenset[str]
-    uses_host_network: bool
-    published_ports: tuple[PublishedPort, ...]
-    environment: Mapping[str, ConfigValue]
-    platform: Platform = Platform.COMPOSE
-    linked_services: frozenset[str] = frozenset()
-    """The Services of Kubernetes for which the container gets variables."""
-
-    def shares_network_with(self, other: Container) -> bool:
-        if Platform.KUBERNETES in (self.platform, other.platform):
-            return self.platform is other.platform
-        return self.location.source is other.location.source and (
-            bool(self.networks & other.networks) or (self.uses_host_network and other.uses_host_network)
-        )
 
 
 @dataclass(eq=False)  # without slots, because cached properties need a __dict__
@@ -251,50 +199,6 @@ class BrokerConfig:
         return self.names(key) or self.names("sasl.enabled.mechanisms")
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapServer:
-    """One bootstrap server of a client."""
-
-    host: str
-    port: int | None
-    text: str
-    index: int
-    value: ConfigValue
-
-
-class ClientLibrary(Enum):
-    """The library that reads a client's settings: it decides their names."""
-
-    JAVA = "Java"
-    LIBRDKAFKA = "librdkafka"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientConfig:
-    """A client and its settings."""
-
-    name: str
-    location: SourceLocation
-    servers: tuple[BootstrapServer, ...]
-    settings: Mapping[str, ConfigValue]
-    """Its properties by Kafka's names, without the prefixes of the file."""
-    container: Container | None = None
-    """The container that it runs in; None if the file does not show where it runs."""
-    library: ClientLibrary = ClientLibrary.UNKNOWN
-    complete: bool = True
-    """True if the client has no other settings than these, so that a missing protocol is PLAINTEXT."""
-    is_worker: bool = False
-    """True for a worker of Kafka Connect."""
-
-    def get(self, key: str) -> str:
-        return self.settings[key].text if key in self.settings else ""
-
-    @property
-    def protocol(self) -> str:
-        return (self.get("security.protocol") or "PLAINTEXT").upper()
-
-
 @dataclass(slots=True)
 class Setup:
     """The content of all files that were given."""
@@ -318,15 +222,3 @@ class Setup:
     def add_unchecked(self, text: str) -> None:
         if text not in self.unchecked:
             self.unchecked.append(text)
-
-
-def parse_servers(value: ConfigValue) -> list[BootstrapServer]:
-    """Return the addresses of a list of bootstrap servers, without invalid ones."""
-    servers = []
-    for index, entry in enumerate(value.entries[:_MOST_SERVERS]):
-        address = entry.rpartition("://")[2]
-        match = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:/\s]+):(\d{1,5}|[^:/\s]*\{[^}]*\})", address)
-        if match is not None:
-            port = int(match[2]) if match[2].isdigit() else None
-            servers.append(BootstrapServer(match[1].strip("[]"), port, entry, index, value))
-    return servers

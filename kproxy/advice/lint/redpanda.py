@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, Setup
+from kproxy.advice.lint.container import Container
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.source import SourceLocation
 from kproxy.advice.lint.tree import YamlNode
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from kproxy.advice.lint import images, properties, redpanda
 from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
+from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
-from kproxy.advice.lint.model import BrokerConfig, Container, ImageFamily, Platform, Setup
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.tree import YamlNode, flatten, parse_block
 from kproxy.advice.lint.value import ConfigValue, LineLayout

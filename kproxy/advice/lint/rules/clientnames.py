@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.client import ClientConfig, ClientLibrary
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.images import words
-from kproxy.advice.lint.model import ClientConfig, ClientLibrary
 from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
 

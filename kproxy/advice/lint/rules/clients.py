@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.client import BootstrapServer, ClientConfig
+from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, BrokerConfig, ClientConfig, Container, Setup
+from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, Setup
 from kproxy.advice.lint.rules import hosts
 from kproxy.advice.lint.rules.jaas import change_module
 from kproxy.advice.lint.rules.table import combine, finding

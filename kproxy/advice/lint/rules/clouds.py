@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kproxy.advice.lint.client import BootstrapServer, ClientConfig
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import PROTOCOLS, BootstrapServer, ClientConfig
+from kproxy.advice.lint.model import PROTOCOLS
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.remedies.services import CloudService, ServiceListener, service_of
 from kproxy.base.faults import Fault

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kproxy.advice.lint.client import BootstrapServer, ClientConfig
+from kproxy.advice.lint.container import Container, Platform, PublishedPort
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import (
-    BootstrapServer,
-    BrokerConfig,
-    ClientConfig,
-    Container,
-    Platform,
-    PublishedPort,
-    Setup,
-)
+from kproxy.advice.lint.model import BrokerConfig, Setup
 from kproxy.advice.lint.rules.cluster import group_by_cluster
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.client import ClientConfig
+from kproxy.advice.lint.container import Platform
 from kproxy.advice.lint.endpoint import HostKind
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BrokerConfig, ClientConfig, ImageFamily, Platform, Setup
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
 

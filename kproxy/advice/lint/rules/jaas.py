@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.client import ClientConfig
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import BrokerConfig, ClientConfig, Setup
+from kproxy.advice.lint.model import BrokerConfig, Setup
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue

@@ -1,0 +1,63 @@
+"""A container as a file describes it: its names, networks, published ports and variables (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from kproxy.advice.lint.endpoint import HostKind, host_kind
+from kproxy.advice.lint.source import SourceLocation
+from kproxy.advice.lint.value import ConfigValue
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPort:
+    """One published port of a container. A port is None if Docker or a variable chooses it."""
+
+    host_ip: str
+    host_port: int | None
+    container_port: int | None
+    value: ConfigValue
+    is_single: bool = True
+    """True if its text has this one port, and not a range."""
+
+    @property
+    def is_random(self) -> bool:
+        """True if Docker chooses the port of the host at each start."""
+        return self.host_port is None and self.container_port is not None and "{" not in self.value.text
+
+    @property
+    def is_loopback_only(self) -> bool:
+        return host_kind(self.host_ip) is HostKind.LOOPBACK
+
+
+class Platform(Enum):
+    """The program that starts a container."""
+
+    COMPOSE = "Docker Compose"
+    KUBERNETES = "Kubernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container as a file describes it: a service of Docker Compose, or one of the pods of a workload."""
+
+    name: str
+    location: SourceLocation
+    image: ConfigValue | None
+    names: frozenset[str]
+    networks: frozenset[str]
+    uses_host_network: bool
+    published_ports: tuple[PublishedPort, ...]
+    environment: Mapping[str, ConfigValue]
+    platform: Platform = Platform.COMPOSE
+    linked_services: frozenset[str] = frozenset()
+    """The Services of Kubernetes for which the container gets variables."""
+
+    def shares_network_with(self, other: Container) -> bool:
+        if Platform.KUBERNETES in (self.platform, other.platform):
+            return self.platform is other.platform
+        return self.location.source is other.location.source and (
+            bool(self.networks & other.networks) or (self.uses_host_network and other.uses_host_network)
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
+from kproxy.dev.devcluster.trialcluster import ACCEPT_NEW_CLUSTER
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports, is_free
 from kproxy.proxy.admin.client import AdminClient
@@ -27,7 +28,7 @@ class ProxyProcess:
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.listen, self.admin = _addresses()
         self.log = directory / "kproxy.log"
-        flags = ["-b", bootstrap]
+        flags = ["-b", bootstrap, *ACCEPT_NEW_CLUSTER]
         if self.listen != DEFAULT_LISTEN:
             flags += ["--listen", str(self.listen)]
         if self.admin != DEFAULT_ADMIN:

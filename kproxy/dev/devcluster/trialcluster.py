@@ -27,6 +27,8 @@ from kproxy.net.freeports import HOST
 USER = "alice"
 _TLS, _SASL = "TLS", "SASL"
 _LOOK_AGAIN_S = 0.25
+ACCEPT_NEW_CLUSTER = ("--accept-new-cluster-after", "10s")
+"""The option with which a kproxy serves a later test cluster that has the same ports, too."""
 
 
 def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
@@ -126,7 +128,7 @@ class TrialCluster:
         for what, listener, flags in ways:
             bootstrap = ",".join(str(address) for address in self._cluster.listener(listener).values())
             screen.step(f"{what}: {bootstrap}")
-            screen.command(shlex.join(["kproxy", "run", "-b", bootstrap, *flags]))
+            screen.command(shlex.join(["kproxy", "run", "-b", bootstrap, *ACCEPT_NEW_CLUSTER, *flags]))
         screen.say("Each kproxy serves clients at 127.0.0.1:19092, without TLS and login. Ctrl-C ends the cluster.")
         self.explained = True
 

@@ -204,13 +204,15 @@ def test_a_certificate_with_another_name(cluster: DevCluster, authority: Authori
 
 
 def test_plaintext_to_a_tls_listener(
-    cluster: DevCluster, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    cluster: DevCluster, authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The CA is one that the machine trusts, and TLS was forgotten."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.pem))
     code, report = doctor(at(cluster, "GOOD"))
     assert (code, problems(report)) == (1, [Fault.PLAINTEXT_TO_TLS.value])
-    assert report["findings"][0]["fix"][0] == "security.protocol=SSL"
+    fix = report["findings"][0]["fix"]
+    assert fix[0] == "security.protocol=SSL"
+    java(cluster, "GOOD", tmp_path, [line.replace("ca.pem", str(authority.pem)) for line in fix])
     assert report["bootstrap"][0]["spoken"] == "Kafka (TLS)"
     assert report["bootstrap"][0]["certificate"]["names"] == ["127.0.0.1"]
     assert "--tls" in report["works_now"]["command"]
@@ -246,12 +248,26 @@ def test_tls_that_is_right(cluster: DevCluster, authority: Authority) -> None:
 # Logins and rights
 
 
-def test_a_login_is_needed(cluster: DevCluster) -> None:
+def test_a_login_is_needed(cluster: DevCluster, tmp_path: Path) -> None:
     code, report = doctor(at(cluster, "LOGIN"))
     assert (code, problems(report)) == (1, [Fault.LOGIN_NEEDED.value])
     assert "it offers PLAIN" in report["findings"][0]["text"]
-    assert report["findings"][0]["fix"][:2] == ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
+    fix = report["findings"][0]["fix"]
+    assert fix[:2] == ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
     assert "give the login" in report["not_checked"][0]
+    java(
+        cluster, "LOGIN", tmp_path, [line.replace("USER", USER).replace('"PASSWORD"', f'"{PASSWORD}"') for line in fix]
+    )
+
+
+def java(cluster: DevCluster, listener: str, directory: Path, lines: list[str]) -> None:
+    """Kafka's own client works with these settings."""
+    file = directory / "client.properties"
+    file.write_text("\n".join([*lines, ""]))
+    done = cluster.tool(
+        "kafka-topics", "--bootstrap-server", at(cluster, listener), "--command-config", str(file), "--list"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

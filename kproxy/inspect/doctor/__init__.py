@@ -18,6 +18,7 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     cluster_checks     problems other than addresses: controller, leaders, versions, certificates
     intent_checks      problems with the topic and the group of the user's client, and what was not tried
     fixes              the lines that fix a finding for good
+    client_lines       the settings of a client that fix its TLS or login
     listener_changes   the change at each broker that advertises a wrong address
     advertised_lines   the lines for these changes
     lint_check         kproxy's own lint on these lines

@@ -25,6 +25,7 @@ from kproxy.inspect.doctor.listener_changes import (
 )
 
 _PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
+_IMAGES = {"bitnami": "bitnami/kafka", "confluent": "confluentinc/cp-kafka"}
 # Where Kafka keeps its data by itself, in Apache's image as elsewhere. The image has defaults for these settings, and
 # none once one variable is set.
 _DEFAULT_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs")  # compared, not used
@@ -62,10 +63,7 @@ def lines(
     if not changes:
         return ()
     visible_changes = [(change, change.broker.visible) for change in changes if change.broker.visible is not None]
-    before = {str(change.broker.key): visible.values for change, visible in visible_changes}
-    mistakes = lint_check.mistakes(
-        before, {str(change.broker.key): {**visible.values, **change.changed} for change, visible in visible_changes}
-    )
+    mistakes = _mistakes(visible_changes)
     several = len(brokers) > 1
     return (
         *_for_whom(brokers),
@@ -73,10 +71,34 @@ def lines(
             _complete_lines(change, visible, mistakes.get(str(change.broker.key)), several)
             for change, visible in visible_changes
         ),
+        *_checked(visible_changes, mistakes),
         *_partial_lines([change for change in changes if change.broker.visible is None], several),
         *_container_forms(visible_changes, len(changes)),
         *_client_lines(changes, examination),
     )
+
+
+def _mistakes(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]]) -> dict[str, list[str]]:
+    """Return what kproxy's own lint finds in the changed settings, by broker, in the form in which they are printed."""
+    before = {str(change.broker.key): visible.values for change, visible in visible_changes}
+    after = {str(change.broker.key): {**visible.values, **change.changed} for change, visible in visible_changes}
+    mistakes = lint_check.mistakes(before, after)
+    for image, prefix in _PREFIX.items():
+        of_image = {name for name, values in before.items() if settings.recognise_image(values) == image}
+        of_variables = lint_check.mistakes_of_variables(
+            {name: before[name] for name in of_image}, {name: after[name] for name in of_image}, _IMAGES[image], prefix
+        )
+        for name, texts in of_variables.items():
+            mistakes[name] = list(dict.fromkeys([*mistakes.get(name, []), *texts]))
+    return mistakes
+
+
+def _checked(
+    visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]], mistakes: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield how far the lines were tried."""
+    if any(str(change.broker.key) not in mistakes for change, _ in visible_changes):
+        yield "# kproxy's own lint finds no mistake in these lines; they have not run: kproxy restarts no broker"
 
 
 def _for_whom(brokers: Sequence[ExaminedBroker]) -> Iterator[str]:
@@ -165,6 +187,7 @@ def _partial_lines(changes: Sequence[ListenerChange], several: bool) -> Iterator
                 f" or forward its port {first.port}; if that is another port there, advertise that one"
             )
     if changes:
+        yield "# kproxy could not check them: check the file with 'kproxy lint FILE' before the restart"
         yield (
             "# a line that is not there yet needs Kafka's default for …: for listeners PLAINTEXT://:9092, for"
             " advertised.listeners all that listeners has but the controllers'; for the map each controllers' listener"

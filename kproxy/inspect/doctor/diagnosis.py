@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kproxy.advice.remedies.services import demand_of
 from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault, fault_set
 from kproxy.base.format import abbreviate
@@ -17,11 +18,16 @@ from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, intent_c
 from kproxy.inspect.doctor.by_hand import advice_for_name, failing_hop
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import BROKER, CLIENT, DoctorDiagnostic, Responsible, finding
+from kproxy.inspect.doctor.findings import BROKER, CLIENT, NETWORK, DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
 
 # Different reasons of one fault that are said.
 _REASONS = 3
+_OF_SERVICE = (
+    "These are addresses of {service}, which sets them itself: no setting of yours changes them. Connect this machine"
+    " to the service's network (VPN, peering, private link) with its DNS, or run kproxy through a machine that is in"
+    " it: `--via ssh://HOST`."
+)
 # An address with one of these is known to others, perhaps, and useless to this client.
 _WRONG_LISTENER_FAULTS = fault_set(
     """
@@ -133,12 +139,24 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
         why = group.why
         if cause.responsible is BROKER and not examination.mapped:
             why = f"The broker advertises an address that does not work here. {why}"
+        service = _service(group.contacts)
+        if service and cause.fault in _WRONG_LISTENER_FAULTS:
+            advice = _OF_SERVICE.format(service=service)
+            yield finding(cause.fault, group.names, group.why, NETWORK, advice=advice)
+            continue
         line, fix = fixes.advertised(cause.fault, group.contacts, examination)
         if cause.responsible is not BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
         yield finding(cause.fault, group.names, why, cause.responsible, line, fix)
     if not groups:
         yield from _works_here_only(examination)
+
+
+def _service(contacts: Sequence[Contact]) -> str:
+    """Return the cloud service to which the advertised addresses belong, if all do; "" if not."""
+    demands = [demand_of(contact.name.host, contact.name.port) for contact in contacts]
+    services = {"" if demand is None else demand.service for demand in demands}
+    return services.pop() if len(services) == 1 else ""
 
 
 def better_listener(examination: Examination) -> Contact | None:

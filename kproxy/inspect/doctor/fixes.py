@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 
 from kproxy.base.faults import Fault, fault_set
-from kproxy.inspect.doctor import advertised_lines, by_hand
+from kproxy.inspect.doctor import advertised_lines, by_hand, client_lines
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 
@@ -65,10 +65,12 @@ def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple
 
 def _of_certificate(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
     host, address = contact.name.host, shlex.quote(str(contact.address))
+    logs_in = examination.login is not None
     if fault is Fault.PLAINTEXT_TO_TLS:
-        return (f"security.protocol={'SASL_SSL' if examination.login else 'SSL'}", "ssl.truststore.location=FILE")
+        only = "# and, if the CA of the certificate is not one that the client trusts anyway:"
+        return (client_lines.protocol(tls=True, login=logs_in), only, *client_lines.trust(examination, "ca.pem"))
     if fault is Fault.TLS_TO_PLAINTEXT:
-        return (f"security.protocol={'SASL_PLAINTEXT' if examination.login else 'PLAINTEXT'}",)
+        return (client_lines.protocol(tls=False, login=logs_in),)
     if fault is Fault.CERTIFICATE_NAME:
         san = "ip" if contact.resolved == (host,) else "dns"
         return (
@@ -88,11 +90,11 @@ def _of_certificate(fault: Fault, contact: Contact, examination: Examination) ->
         return (
             f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA"
             f"{_there(examination, '; ')}",
-            "keytool -importcert -alias kafka-ca -file ca.pem -keystore truststore.p12 -storetype PKCS12",
-            "ssl.truststore.location=truststore.p12",
+            "# ca.pem: the certificate of that CA, from its administrator: what a server sends proves nothing",
+            *client_lines.trust(examination, "ca.pem"),
         )
     if fault in (Fault.CLIENT_CERTIFICATE_MISSING, Fault.CLIENT_CERTIFICATE_REFUSED):
-        return ("ssl.keystore.location=client.p12", "ssl.keystore.password=PASSWORD")
+        return client_lines.own_certificate(examination)
     return ()
 
 
@@ -102,12 +104,10 @@ def _there(examination: Examination, before: str = "   # ") -> str:
 
 
 def _of_login(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
-    protocol = "SASL_SSL" if examination.tls else "SASL_PLAINTEXT"
     if fault is Fault.LOGIN_NEEDED:
-        mechanism = contact.mechanisms[0] if contact.mechanisms else "MECHANISM"
-        return (f"security.protocol={protocol}", f"sasl.mechanism={mechanism}", "sasl.jaas.config=…")
+        return tuple(client_lines.login(examination, contact.mechanisms or ()))
     if fault is Fault.LOGIN_NOT_OFFERED:
-        return (f"security.protocol={'SSL' if examination.tls else 'PLAINTEXT'}",)
+        return (client_lines.protocol(tls=examination.tls, login=False),)
     if fault is Fault.SASL_MECHANISM:
         return ("# MECHANISM: one of those that the broker has enabled", "sasl.mechanism=MECHANISM")
     return ()

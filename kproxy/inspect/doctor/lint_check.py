@@ -1,4 +1,4 @@
-"""kproxy's own lint on the settings of brokers, before any of them is printed. Pure.
+"""kproxy's own lint on the settings of brokers, before any of them is printed, in the form of the print. Pure.
 
 kproxy sees a broker's settings, and not their file. So lint's findings about the present settings do not count: only
 those about the changed settings that are new.
@@ -6,13 +6,15 @@ those about the changed settings that are new.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kproxy.advice.lint.filekinds import FileKind
 from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import SourceFile
 from kproxy.base.diagnostic import Severity
+from kproxy.inspect.doctor import listeners
 
 # The settings that its rules for listeners look at.
 _RELEVANT = re.compile(
@@ -23,12 +25,26 @@ _RELEVANT = re.compile(
     r"ssl\.keystore\.location|ssl\.keystore\.certificate\.chain|ssl\.engine\.factory\.class|listener\.name\..*"
 )
 
+LintMistake = tuple[str, str, str]
+"""A rule, the name of the broker that breaks it, and the mistake in words."""
+
 
 def mistakes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """Return, by broker, the mistakes in its settings `after` a change that were not in those of `before`."""
-    known_mistakes = {(rule, broker) for rule, broker, _ in _found(before)}
+    return _new(_of_properties(before), _of_properties(after))
+
+
+def mistakes_of_variables(
+    before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]], image: str, prefix: str
+) -> dict[str, list[str]]:
+    """Return the same for settings that are variables of containers of this image."""
+    return _new(_of_variables(before, image, prefix), _of_variables(after, image, prefix))
+
+
+def _new(before: Iterable[LintMistake], after: Iterable[LintMistake]) -> dict[str, list[str]]:
+    known_mistakes = {(rule, broker) for rule, broker, _ in before}
     new_mistakes: dict[str, list[str]] = {}
-    for rule, broker, text in _found(after):
+    for rule, broker, text in after:
         if (rule, broker) not in known_mistakes:
             new_mistakes.setdefault(broker, []).append(text)
     return new_mistakes
@@ -45,12 +61,31 @@ def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
     )
 
 
-def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield rule, broker and text of all mistakes of these brokers as one cluster."""
+def _of_properties(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[LintMistake]:
     sources = [SourceFile(name, _properties(values)) for name, values in brokers.items()]
     for finding in lint(sources, LintOptions(kind=FileKind.SERVER)).findings:
         if finding.severity is not Severity.NOTE:
             yield finding.rule, finding.subject, finding.text
+
+
+def _of_variables(brokers: Mapping[str, Mapping[str, str]], image: str, prefix: str) -> Iterator[LintMistake]:
+    """Yield the mistakes of a Compose file with a service for each broker, which publishes each of its ports."""
+    services = {name.replace(" ", "-"): name for name in brokers}
+    compose = {
+        service: {
+            "image": image,
+            "ports": [f"{port}:{port}" for port in sorted(listeners.ports(brokers[name]))],
+            "environment": dict(
+                listeners.variable(line, prefix).split("=", 1) for line in _properties(brokers[name]).splitlines()
+            ),
+        }
+        for service, name in services.items()
+    }
+    # JSON is YAML too.
+    source = SourceFile("compose.yaml", json.dumps({"services": compose}))
+    for finding in lint([source], LintOptions(kind=FileKind.COMPOSE)).findings:
+        if finding.severity is not Severity.NOTE:
+            yield finding.rule, services.get(finding.subject, finding.subject), finding.text
 
 
 def _properties(values: Mapping[str, str]) -> str:

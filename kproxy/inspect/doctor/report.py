@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -14,7 +14,7 @@ from kproxy.base.diagnostic import headline
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate, format_count, wrap
 from kproxy.base.printable import one_line
-from kproxy.config.commandline import shell
+from kproxy.config.commandline import CommandLine, shell
 from kproxy.inspect.doctor import direct_access, intent_checks, picture
 from kproxy.inspect.doctor.command_trials import TrialOutcome
 from kproxy.inspect.doctor.copyable import command, copyable
@@ -28,6 +28,9 @@ _ANY_NAME = (
     "* accepts any name: a server with any certificate of the same CA can then pass for a broker. Use it only with a CA"
     " for your brokers alone (--tls-ca), or let the certificates have a name in common."
 )
+_SERVERS = "bootstrap.servers="
+# As a setting, or as a variable of a container.
+_ADVERTISED = re.compile(r"(advertised\.listeners|KAFKA_(CFG_)?ADVERTISED_LISTENERS)=")
 # At most this many addresses are named.
 _ALIKE = 4
 _PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
@@ -49,6 +52,8 @@ class DoctorReport:
     steps: tuple[ExaminationStep, ...]
     second_examination: Examination | None = None
     """The results with the right TLS, if the first examination had the wrong one."""
+    line: CommandLine = field(default_factory=CommandLine)
+    """The options with which the last examination was made."""
 
     @property
     def problems(self) -> tuple[DoctorDiagnostic, ...]:
@@ -87,6 +92,7 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
     if report.problems:
         yield from _section("Fix for good")
         yield from _fix(report.problems[0], "   ")
+        yield from _look_again(report.problems[0], report.line)
     if report.problems or report.trial is not None:
         yield from _working_line(report)
     yield from _section("Verdict")
@@ -119,6 +125,17 @@ def _fix(finding: DoctorDiagnostic, indent: str, of: int | None = None) -> Itera
         yield from copyable(line, f"{indent}  ")
 
 
+def _look_again(finding: DoctorDiagnostic, line: CommandLine) -> Iterator[str]:
+    """Yield the command that shows whether a fix of the brokers works, which kproxy cannot try itself."""
+    if not any(_ADVERTISED.match(each) for each in finding.fix):
+        return
+    servers = [each.partition("=")[2] for each in finding.fix if each.startswith(_SERVERS)]
+    if servers:
+        line = line.with_options(bootstrap_servers=None).with_options(bootstrap_servers=(servers[-1],))
+    yield _wrapped("Then look again, from where the client is:", "   ")
+    yield from command(shell(line.words("doctor")), "     ")
+
+
 def _verdict(report: DoctorReport) -> Iterator[str]:
     """Yield what is so, in a few words: the last lines of all."""
     problems = report.problems
@@ -148,6 +165,9 @@ def not_checked(report: DoctorReport) -> list[str]:
     right = [contact for contact in last.nodes if contact.is_right]
     assumed = [contact for contact in right if contact.identity is None or contact.identity.key is None]
     unchecked = [*last.not_checked, *intent_checks.not_tried(last)]
+    if last.kproxy_options and not last.direct_contacts:
+        means = direct_access.option_names(last)
+        unchecked.append(f"a client without {means}: nothing is known of it, as kproxy reached no broker with that")
     if not assumed:
         return unchecked
     addresses = abbreviate([contact.name for contact in assumed], _ALIKE)
@@ -170,12 +190,17 @@ def _healthy_text(examination: Examination) -> str:
         return (
             f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
             " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
-            " log in there. If they do not, the client needs kproxy:"
+            " log in there. If they do not, the client needs kproxy: the line above."
         )
-    without = f", also without {means}" if means else ""
+    if examination.kproxy_options:
+        return (
+            f"With {means}, kproxy reaches {brokers}. Tried without that, too: the same brokers answer this machine at"
+            " the addresses that the cluster advertises. What else a client meets there was not checked: for that,"
+            f" leave out {means}."
+        )
     return (
-        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
-        " kproxy. If your client fails all the same, run this command where the client runs, with the client's own"
+        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises. It needs no kproxy."
+        " If your client fails all the same, run this command where the client runs, with the client's own"
         " configuration (--client-config FILE), and with the --topic, --group or --acks that it uses."
     )
 

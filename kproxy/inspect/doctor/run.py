@@ -124,7 +124,7 @@ class DoctorRun:
                 last.kproxy_options and direct_access.is_reached(last) is not True
             ):
                 outcome = await find_working_line(last, line, load_one, selector)
-        return DoctorReport(cluster.name, first, tuple(findings), outcome, examined, again)
+        return DoctorReport(cluster.name, first, tuple(findings), outcome, examined, again, line)
 
     async def _neighbour(self, examination: Examination) -> NeighbourKproxy | None:
         """Return the kproxy on this machine that answered in place of the brokers.

@@ -251,6 +251,37 @@ def test_lines_that_lint_refuses_are_not_printed() -> None:
     assert lint_check.mistakes({"broker 1": taken}, {"broker 1": taken}) == {}
 
 
+def test_a_mistake_in_the_form_of_the_print_counts() -> None:
+    """A variable that its image does not read is no mistake in a file of properties."""
+    before = {"broker 1": {"listeners": "A://:9092", "advertised.listeners": "A://kafka-1:9092", "node.id": "1"}}
+    after = {"broker 1": {**before["broker 1"], "advertised.listeners": "A://0.0.0.0:9092"}}
+    found = lint_check.mistakes_of_variables(before, after, "confluentinc/cp-kafka", "KAFKA_")
+    assert list(found) == ["broker 1"]
+    assert lint_check.mistakes_of_variables(after, after, "confluentinc/cp-kafka", "KAFKA_") == {}
+    assert lint_check.mistakes_of_variables({}, {}, "bitnami/kafka", "KAFKA_CFG_") == {}
+
+
+def test_what_was_tried_of_the_lines_is_printed() -> None:
+    whole = first(examined({1: COMBINED}, {1: "farm.example:9092"})).fix
+    assert any("kproxy's own lint finds no mistake in these lines; they have not run" in line for line in whole)
+    parts = first(examined({}, {1: "farm.example:9092"})).fix
+    assert not any("finds no mistake" in line for line in parts)
+    assert any("kproxy could not check them" in line for line in parts)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "service"),
+    [
+        ("b-1.shop.abc123.c2.kafka.eu-west-1.amazonaws.com", 9094, "Amazon MSK"),
+        ("lkc-1.eu-west-1.aws.confluent.cloud", 9092, "Confluent Cloud"),
+    ],
+)
+def test_addresses_of_a_service_are_not_changed(host: str, port: int, service: str) -> None:
+    finding = first(examined({1: COMBINED}, {1: "farm.example:9092"}, bad(f"{host}:{port}", "resolve", 1)))
+    assert (finding.fix, finding.line) == ((), "")
+    assert f"These are addresses of {service}" in finding.advice
+
+
 def test_a_dynamic_setting_wins() -> None:
     found = examined({1: COMBINED}, {1: "farm.example:9092"})
     dynamic = told(dict(COMBINED), dynamic=frozenset({"advertised.listeners"}))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import pytest
 
 from kproxy.base.faults import Fault
+from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.report import DoctorReport, text
 from tests.unit.inspect.doctor.examined import bad, examination
 
 
-def lines(*findings: DoctorDiagnostic) -> list[str]:
+def lines(*findings: DoctorDiagnostic, line: CommandLine | None = None) -> list[str]:
     """The report of a cluster with these findings, for which no line was looked for."""
     found = examination(bad("kafka-1.example:9092", "resolve", 1))
-    shown = "\n".join(text(DoctorReport("a", found, findings, None, ()), fancy=True))
+    shown = "\n".join(text(DoctorReport("a", found, findings, None, (), line=line or CommandLine()), fancy=True))
     return click.unstyle(shown).splitlines()
 
 
@@ -38,6 +41,16 @@ def test_lines_to_copy_are_whole_and_comments_fit() -> None:
     comments = [one for one in shown if one.startswith("     # ") and "word" in one]
     assert len(comments) > 1
     assert max(map(len, comments)) <= 80
+
+
+def test_a_fix_of_brokers_ends_with_a_look_from_the_client() -> None:
+    fix = ("advertised.listeners=A://b:1", "bootstrap.servers=b:1,c:1")
+    problem = finding(Fault.NAME_NOT_RESOLVED, ("k:1",), "It is so.", Responsible.BROKER, fix=fix)
+    shown = lines(problem, line=CommandLine({"bootstrap_servers": ("k:1",), "tls": True}))
+    at = shown.index("   Then look again, from where the client is:")
+    assert shown[at + 1] == "     kproxy doctor -b b:1,c:1 --tls"
+    shown = lines(replace(problem, fix=("KAFKA_CFG_ADVERTISED_LISTENERS=A://b:1",)), line=CommandLine())
+    assert "     kproxy doctor" in shown
 
 
 def test_what_matters_most_comes_last() -> None:

@@ -31,6 +31,16 @@ def test_a_broker_that_does_not_tell_which_it_is_was_not_checked() -> None:
     assert of(examination(told))[1]["not_checked"] == []
 
 
+def test_a_question_with_a_hop_gets_no_answer_about_a_client_without_it() -> None:
+    hop: dict[str, Any] = {"via": ("ssh://bastion",), "kproxy_options": ("--via ssh://bastion",)}
+    node = good("a.example:9092", 1, 1)
+    said, _ = of(examination(node, **hop, direct_contacts=(good("kafka.example:9092", 1), node)))
+    assert "Tried without that, too: the same brokers answer this machine" in said
+    assert "needs no kproxy" not in said
+    _, value = of(examination(bootstrap=(bad("kafka.example:9092", "refused"),), **hop))
+    assert any("a client without --via ssh://bastion: nothing is known of it" in line for line in value["not_checked"])
+
+
 def test_through_another_kproxy() -> None:
     neighbour = NeighbourKproxy("127.0.0.1:19091", ("kafka.example:9092",), ("ssh://bastion",))
     said, value = of(examination(good("127.0.0.1:19093", 1, 1), neighbour=neighbour))

@@ -115,7 +115,8 @@ def show(diagnostics: Iterable[Diagnostic], console: Console | None = None) -> N
         head = Text(headline(diagnostic))
         head.highlight_words([f"{diagnostic.severity.value}: "], styles[diagnostic.severity])
         console.print(head, soft_wrap=True)
-        for line in textwrap.wrap(escaped(diagnostic.why), _WIDTH - 4):
+        # An address in the text stays whole.
+        for line in textwrap.wrap(escaped(diagnostic.why), _WIDTH - 4, break_long_words=False, break_on_hyphens=False):
             console.out(f"    {line}")
         for number, line in enumerate(diagnostic.fix):
             label = "           " if number else "corrected: "

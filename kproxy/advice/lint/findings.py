@@ -77,17 +77,26 @@ _SECRET = re.compile(
         [\w.\-]*["']?\s*(?:[=:]|,\s*["']?value["']?\s*:)\s*)(?!\s*$)(.+)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_IN_JAAS = re.compile(r"""((?:LoginModule|password|user_\w+)\b[^\n]*)""", re.IGNORECASE)
+# The options of an entry, on its line or on one that continues it.
+_IN_JAAS = re.compile(
+    r"""(?:LoginModule\b(?=\s+(?:required|requisite|sufficient|optional)\b|[^\n]*=)|(?:password|user_\w+)\s*=)[^\n]*""",
+    re.IGNORECASE,
+)
 _USER_IN_URL = re.compile(r"://[^/\s@]+@")
 HIDDEN = "[hidden]"
 _LONGEST_LINE, _SHOWN_LENGTH = 4000, 400
+
+
+def _semicolon(text: str) -> str:
+    return ";" if "LoginModule" in text and text.rstrip("'\" ,\t").endswith(";") else ""
 
 
 def redact(line: str) -> str:
     """Return a line of a file without secrets and without characters that move a cursor."""
     if len(line) > _LONGEST_LINE:
         return f"{redact(line[:_SHOWN_LENGTH])}… ({len(line)} characters)"
-    shown = _SECRET.sub(lambda match: match[1] + HIDDEN, line)
+    # The semicolon of a login is no secret, and often what was missing.
+    shown = _SECRET.sub(lambda match: match[1] + HIDDEN + _semicolon(match[2]), line)
     if HIDDEN not in shown:
-        shown = _IN_JAAS.sub(lambda match: HIDDEN, shown)
+        shown = _IN_JAAS.sub(lambda match: HIDDEN + _semicolon(match[0]), shown)
     return escaped(_USER_IN_URL.sub(f"://{HIDDEN}@", shown).replace("\t", "    "))

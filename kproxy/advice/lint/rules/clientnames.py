@@ -54,6 +54,8 @@ _PEM = re.compile(r".+\.(pem|crt|cer|cert)", re.IGNORECASE)
 
 
 def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    if "brokers" in client.settings:
+        return  # a program with names of its own, such as Redpanda Console
     java = [key for key in JAVA_ONLY if key in client.settings]
     librdkafka = [key for key in LIBRDKAFKA_ONLY if key in client.settings]
     library = client.library

@@ -45,14 +45,17 @@ def _check_login(
     if client.protocol in PROTOCOLS and client.protocol not in listener.protocols:
         wanted = _best_protocol(client, listener)
         given = f"security.protocol is {client.protocol}"
+        line = f"security.protocol={wanted}"
         if protocol is None:
             given = "security.protocol is missing, which means PLAINTEXT"
+        elif protocol.key == "enabled":  # Redpanda Console's switches
+            given, line = f"its switches mean {client.protocol}", "tls: {enabled: true}"
         edits = protocol.replace(wanted) if protocol is not None else None
         if protocol is None and server.value.key == "bootstrap.servers":
             edits = server.value.insert_after([("security.protocol", wanted)])
         text = f"{given}, but {place} speaks {' or '.join(listener.protocols)}"
-        line, why = f"security.protocol={wanted}", _why("cloud-protocol", cloud)
-        at, fault = protocol or server.value, _fault(client.protocol, wanted)
+        why, fault = _why("cloud-protocol", cloud), _fault(client.protocol, wanted)
+        at = protocol or server.value
         yield finding("cloud-protocol", at, client, text, edits, line, fault=fault, why=why)
         return
     if not client.protocol.startswith("SASL_") or not listener.mechanisms:

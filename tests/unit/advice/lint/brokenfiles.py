@@ -180,7 +180,15 @@ def _kept(name: str, file: str, rule: str, old: str, new: str, line: str, correc
 
 CASES = [
     # Logins
-    _case("no semicolon", "client.properties", "jaas-semicolon", 'hush";', 'hush"', "sasl.jaas", ""),
+    _case(
+        "no semicolon",
+        "client.properties",
+        "jaas-semicolon",
+        'hush";',
+        'hush"',
+        "sasl.jaas",
+        "sasl.jaas.config=[hidden];",
+    ),
     _case("no semicolon in YAML", "application.yml", "jaas-semicolon", 'hush";', 'hush"', "sasl.jaas"),
     _case(
         "no semicolon in a file",

@@ -572,4 +572,20 @@ ssl.truststore.location=client.truststore.jks
 ssl.truststore.password=x
 """,
     ),
+    (
+        "docs.redpanda.com/current/console/config/connect-to-redpanda",
+        "console.yaml",
+        """
+kafka:
+  brokers: ["broker-1.example.com:9092"]
+  sasl:
+    enabled: true
+    username: u
+    password: p
+    mechanism: SCRAM-SHA-256
+  tls:
+    enabled: true
+    caFilepath: /etc/ca.crt
+""",
+    ),
 )

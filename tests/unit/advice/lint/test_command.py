@@ -256,7 +256,14 @@ def test_a_line_with_a_secret(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["ssl.keystore.location=/k/all.p12", "key.converter=x", "advertised.listeners=PLAINTEXT://localhost:9092"]
+    "line",
+    [
+        "ssl.keystore.location=/k/all.p12",
+        "key.converter=x",
+        "advertised.listeners=PLAINTEXT://localhost:9092",
+        "PlainLoginModule is for PLAIN, but the mechanism is GSSAPI, whose module is Krb5LoginModule",
+        "sasl.password is a setting of librdkafka, which Java ignores; Java's is sasl.jaas.config",
+    ],
 )
 def test_a_line_without_a_secret(line: str) -> None:
     assert redact(line) == line

@@ -18,7 +18,12 @@ _KINDS = (
 
 @kproxy.command(short_help="Find mistakes in configurations of brokers and clients.")
 @click.argument("files", nargs=-1, metavar="FILE…", type=str, shell_complete=completion.files)
-@click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
+@click.option(
+    *("--as", "kind"),
+    type=click.Choice(_KINDS),
+    metavar="KIND",
+    help=f"What the files are, if kproxy does not see it: {', '.join(_KINDS)}.",
+)
 @click.option(
     "--host", default="", metavar="HOST", help="The host by which clients reach the brokers, for corrected lines."
 )

@@ -31,6 +31,8 @@ class ExternalAccess:
     type: ConfigValue | None
     replicas: int | None
     has_discovery: bool
+    has_rights: bool
+    """True if the chart gives the discovery what it needs."""
     addresses: tuple[tuple[str, int], ...]
     """The lists of ports or addresses that are given, and their lengths."""
     domain: ConfigValue | None
@@ -158,6 +160,7 @@ def _external_access(root: YamlNode) -> Iterator[ExternalAccess]:
             type=service["type"].scalar(),
             replicas=_number(root[part]["replicaCount"]) if part else _number(root["replicaCount"]),
             has_discovery=discovery,
+            has_rights=root["rbac"]["create"].text.lower() == "true",
             addresses=tuple((key, len(service[key].items)) for key in lists if service[key].items),
             domain=service["domain"].scalar(),
         )

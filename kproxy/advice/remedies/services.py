@@ -92,7 +92,7 @@ SERVICES = (
     ),
     CloudService(
         "Amazon MSK",
-        re.compile(r"\.kafka(?:-serverless)?\.[a-z0-9-]{1,40}\.amazonaws\.com(?:\.cn)?$"),
+        re.compile(r"\.kafka\.[a-z0-9-]{1,40}\.amazonaws\.com(?:\.cn)?$"),
         "https://docs.aws.amazon.com/msk/latest/developerguide/port-info.html",
         # 9194, 9196 and 9198 are for public access, the ports above 20000 for IPv6.
         ports={
@@ -101,6 +101,13 @@ SERVICES = (
             **dict.fromkeys((9096, 9196, 20096), _MSK_SCRAM),
             **dict.fromkeys((9098, 9198, 20098), _MSK_IAM),
         },
+    ),
+    CloudService(
+        "Amazon MSK Serverless",
+        re.compile(r"\.kafka-serverless\.[a-z0-9-]{1,40}\.amazonaws\.com(?:\.cn)?$"),
+        "https://docs.aws.amazon.com/msk/latest/developerguide/serverless.html",
+        _MSK_IAM,
+        only_port=9098,
     ),
     CloudService(
         "Aiven",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.client import ClientConfig
 from kproxy.advice.lint.container import Platform
-from kproxy.advice.lint.endpoint import HostKind
+from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import finding
@@ -31,6 +31,27 @@ def check_broker(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]
             yield from _check_empty(broker, endpoint.name, endpoint.index, setup)
 
 
+def check_machine(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report a broker of several machines that advertises localhost only. Its file shows the other machines."""
+    setting, endpoints = broker.settings.get("advertised.listeners"), broker.client_endpoints
+    if broker.container is not None or broker.environment or setting is None or not endpoints:
+        return
+    others = [
+        *(address for _, address in broker.voters),
+        *broker.get("controller.quorum.bootstrap.servers").split(","),
+        *broker.get("zookeeper.connect").partition("/")[0].split(","),
+    ]
+    hosts = [host for address in others if (host := address.strip().rpartition(":")[0])]
+    away = [host for host in hosts if host_kind(host) in (HostKind.NAME, HostKind.IP)]
+    if len(away) == len(hosts) and away and all(endpoint.kind is HostKind.LOOPBACK for endpoint in endpoints):
+        text = (
+            f"{endpoints[0].name} advertises {endpoints[0].host}, but this is no cluster of one machine: see {away[0]}"
+        )
+        why = "On each other machine, localhost is that machine itself."
+        line, warning = endpoints[0].with_host("<host that clients reach>"), Severity.WARNING
+        yield finding("loopback-advertised", setting, broker, text, None, line, severity=warning, why=why)
+
+
 def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> Iterator[LintDiagnostic]:
     """Report an advertised address without a host: the broker then advertises what its machine is called."""
     setting, container = broker.settings["advertised.listeners"], broker.container
@@ -41,8 +62,10 @@ def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> I
             yield finding("canonical-host-name", setting, broker, text, None, endpoint.with_host("<host>"))
         return
     published = broker.published(broker.listener(name))
-    if not published and (container.platform is Platform.COMPOSE or "." in "".join(container.names)):
-        return  # in its network, the container has this name
+    # In its network, a container has this name. So has a pod of a StatefulSet, with its Service.
+    is_pod_named = any(other.startswith(f"{container.name}-0.") for other in container.names)
+    if not published and (container.platform is Platform.COMPOSE or is_pod_named):
+        return
     text = f"{name} advertises no host: the broker takes its container's own name"
     why = "A container is called by its id, unless hostname names it. Only its own network knows this name."
     host = setup.advertise or ("localhost" if published else container.name)

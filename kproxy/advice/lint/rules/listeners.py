@@ -30,6 +30,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_inter_broker(broker)
     yield from check_removed_settings(broker)
     yield from hosts.check_broker(broker, setup)
+    yield from hosts.check_machine(broker)
 
 
 def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

@@ -183,6 +183,9 @@ def check_external_access(access: ExternalAccess) -> Iterator[LintDiagnostic]:
     if kind == "ClusterIP" and (access.domain is None or not access.domain.text):
         text = "externalAccess is of type ClusterIP, and domain is missing"
         yield finding("chart-external-access", location, access, text, None, "domain: kafka.example.com")
+    if access.has_discovery and not access.has_rights:
+        text = "autoDiscovery is enabled, and rbac.create is not: it may not ask Kubernetes for the addresses"
+        yield finding("chart-external-access", location, access, text, None, "rbac: {create: true}")
     if kind not in wanted or access.has_discovery:
         return
     lists = [(name, count) for name, count in access.addresses if name in wanted[kind]]

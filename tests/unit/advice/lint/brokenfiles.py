@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.broken import KAFKA_4, ONE_NODE, PLAIN, SCRAM, Case, changed
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -526,5 +527,30 @@ CASES = [
         "      nodePorts: [30001, 30002, 30003]\n",
         "",
         "type: NodePort",
+    ),
+    Case(
+        "localhost in a cluster of several machines",
+        {"server.properties": changed(examples.SERVER["a broker only"], "servers=localhost", "servers=controller-1")},
+        "loopback-advertised",
+        "advertised.listeners",
+        "PLAINTEXT://<host that clients reach>:9092",
+        gone=False,
+    ),
+    _kept(
+        "discovery without rights",
+        "values.yaml",
+        "chart-external-access",
+        "  enabled: true\n",
+        "  enabled: true\n  autoDiscovery: {enabled: true}\n",
+        "type: NodePort",
+    ),
+    Case(
+        "MSK Serverless at a broker's port",
+        {"client.properties": "bootstrap.servers=boot-1.c1.kafka-serverless.eu-west-1.amazonaws.com:9092\n"},
+        "cloud-port",
+        "bootstrap.servers",
+        "bootstrap.servers=boot-1.c1.kafka-serverless.eu-west-1.amazonaws.com:9098",
+        gone=False,
+        also=frozenset(["cloud-protocol"]),
     ),
 ]

@@ -19,6 +19,7 @@ CLIENTS = {
     "kafkajs": Node("kafkajs", "2.2.4", program="failing_kafka_js.js"),
     "franz-go": Go("franz-go", "1", program="failing_franz"),
     "Sarama": Go("Sarama", "1", program="failing_sarama"),
+    "kafka-go": Go("kafka-go", "0.4", program="failing_kafkago"),
 }
 
 

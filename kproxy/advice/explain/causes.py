@@ -80,6 +80,20 @@ _CONSEQUENCES: dict[Fault, frozenset[Fault]] = {
 }
 
 
+# What the address shows explains other messages about the same address that do not show who has chosen it.
+for _fault, _same in {
+    Fault.LOOPBACK_ADVERTISED: "port-closed",
+    Fault.WILDCARD_ADVERTISED: "port-closed",
+    Fault.PRIVATE_ADDRESS_ADVERTISED: "port-closed filtered no-route",
+    Fault.CONTAINER_NAME_ADVERTISED: "name-not-resolved dns-silent",
+    Fault.SHORT_NAME_ADVERTISED: "name-not-resolved dns-silent",
+    Fault.KUBERNETES_NAME_ADVERTISED: "name-not-resolved dns-silent",
+    Fault.HOST_GATEWAY: "name-not-resolved dns-silent",
+    Fault.ADDRESS_FORM: "name-not-resolved dns-silent",
+}.items():
+    _CONSEQUENCES[_fault] |= fault_set(_same)
+
+
 @dataclass(slots=True)
 class Cause:
     """Messages with one cause, and the messages that follow from it."""

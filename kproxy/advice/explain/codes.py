@@ -11,6 +11,8 @@ from kproxy.base.faults import Fault
 from kproxy.protocol.wire.errorcodes import ErrorCode
 
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
+# kafka-go: `[6] Not Leader For Partition: …`
+_TITLE = re.compile(r"\[(-?\d{1,3})\] ([A-Z][A-Za-z]{1,20}(?: [A-Za-z]{2,20}){1,6})")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
 
 # Each fault, and parts of the protocol names of its codes; the first that fits counts.
@@ -84,10 +86,29 @@ def codes_by_name() -> dict[str, KafkaErrorCode]:
     return by_name
 
 
+@cache
+def titles() -> tuple[str, ...]:
+    """Return the names of the codes as kafka-go prints them."""
+    return tuple(
+        " ".join(word if word in ("SASL", "ID") else word.title() for word in name.split("_"))
+        for name in codes_by_name()
+        if "_" in name and name.isupper()
+    )
+
+
+def has_title(line: str) -> bool:
+    """Check whether a line has the number and the name of a code as kafka-go prints them."""
+    return _TITLE.search(line) is not None
+
+
 def find_code(line: str) -> KafkaErrorCode | None:
     """Return the error code that a line names or numbers."""
     for match in _NAME.finditer(line):
         if code := codes_by_name().get(match[0]):
+            return code
+    for match in _TITLE.finditer(line):
+        code = codes_by_number().get(int(match[1]))
+        if code and any(len(word) > 4 and word.upper() in code.name for word in match[2].split()):
             return code
     for match in _NUMBER.finditer(line):
         if code := codes_by_number().get(int(match[1])):

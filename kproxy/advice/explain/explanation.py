@@ -116,9 +116,11 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
     reading = LineReader(stream, max_bytes)
     result = search(reading.line_blocks())
     server, line = _assumed_server(result)
-    conditional = not result.matches and bool(result.conditional)
-    matches = result.conditional if conditional else result.matches
-    causes = tuple(causes_of(matches.values(), result.bootstrap_servers))
+    matches, others = list(result.matches.values()), list(result.conditional.values())
+    if all(len(match.faults) > 1 for match in matches):
+        matches += others  # the words of other lines may show which of several causes it is
+    causes = tuple(causes_of(matches, result.bootstrap_servers))
+    conditional = not result.matches and bool(others)
     return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional)
 
 

@@ -140,7 +140,7 @@ def _is_host(host: str) -> bool:
     if host.startswith("["):
         return True
     if re.fullmatch(r"[\d.]+", host):
-        return _is_ip(host)
+        return is_ip(host)
     return any(char.isalpha() for char in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
 
 
@@ -150,7 +150,8 @@ def _topic(match: re.Match[str]) -> str:
     return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
 
 
-def _is_ip(host: str) -> bool:
+def is_ip(host: str) -> bool:
+    """Check whether a host is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -12,7 +12,7 @@ from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
-from kproxy.advice.explain.subject import looks_like_kafka, names_kafka, names_other_program, names_other_system
+from kproxy.advice.explain.subject import names_client_port, names_kafka, names_other_program, names_other_system
 from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import Fault
 
@@ -52,6 +52,7 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
+_SETTING = re.compile(rb"\s*[a-z][\w.]{2,80} = ")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
 
 
@@ -92,10 +93,13 @@ class SearchResult:
     """Messages that any program prints, beside no sign of Kafka. They count if there are no others."""
     bootstrap_servers: dict[str, int] = field(default_factory=dict)
     lines: int = 0
+    is_certain: bool = False
+    """True if a match with a single fault is there: then the conditional ones do not count."""
 
     def add(self, match: MessageMatch) -> None:
         """Add or count a match; beyond the limit, matches of the same faults count as one."""
         matches = self.conditional if match.conditional else self.matches
+        self.is_certain |= not match.conditional and len(match.faults) == 1
         key: tuple[object, ...] = (match.faults, match.text, match.facts)
         if key not in matches and len(matches) >= _MOST_FINDINGS:
             key = (match.faults,)
@@ -148,6 +152,8 @@ def _literals() -> dict[bytes, tuple[bytes, ...]]:
         )
     for name in codes.codes_by_name():
         literals.setdefault(name.encode(), set()).add(name.encode())
+    for title in codes.titles():
+        literals.setdefault(max(title.split(), key=len).encode(), set()).add(title.encode())
     return {word: tuple(literals) for word, literals in literals.items()}
 
 
@@ -168,13 +174,13 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
         return
     record_text = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
     sure = names_kafka(record_text)
-    kafka_like = sure or looks_like_kafka(record_text)
-    broker = _BROKER_LOGGER.search(record_text) is not None
-    foreign = names_other_program(record_text.lower())
+    lower = "" if sure and len(record) == 1 else record_text.lower()
+    foreign = names_other_program(lower)
+    kafka_like = sure or (not foreign and names_client_port(lower))
     if sure and foreign and not names_kafka(record_text.partition("\n")[2]):
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
     foreign = foreign and not sure
-    without_kafka = not kafka_like and not foreign and not names_other_system(record_text.lower())
+    broker = _BROKER_LOGGER.search(record_text) is not None
     for number, raw, hit in record:
         if not hit:
             continue
@@ -182,23 +188,25 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
         for server in bootstrap_servers(line) if kafka_like or "bootstrap" in line else ():
             if len(result.bootstrap_servers) < _MOST_SERVERS:
                 result.bootstrap_servers.setdefault(server, number)
+        if _SETTING.match(raw):
+            continue  # clients and brokers log all their settings: a name there is no message
         following = record_text if b"OutOfMemoryError" in raw else ""
         is_kafka = kafka_like or (foreign and names_kafka(line))
         matches = list(_match_line(line, raw, number, is_kafka, foreign and not is_kafka, broker, following))
-        if not matches and without_kafka and (match := _conditional_match(line, raw, number)):
-            matches = [match]
+        if not matches and not kafka_like and not foreign and not result.is_certain:
+            matches = _conditional_matches(line, raw, number, lower)
         for match in matches:
             match.broker = broker
             result.add(match)
 
 
-def _conditional_match(line: str, raw: bytes, number: int) -> MessageMatch | None:
-    """Return the match of a message that any program prints."""
+def _conditional_matches(line: str, raw: bytes, number: int, lower: str) -> list[MessageMatch]:
+    """Return the match of a message that any program prints, if nothing shows another system."""
     patterns = (pattern for pattern in _candidates(raw) if pattern.is_conditional and pattern.find(line))
     pattern = max(patterns, key=lambda pattern: pattern.weight, default=None)
-    if pattern is None:
-        return None
-    return MessageMatch(pattern.faults, pattern, None, None, facts_of(line), number, number, conditional=True)
+    if pattern is None or names_other_system(lower):
+        return []
+    return [MessageMatch(pattern.faults, pattern, None, None, facts_of(line), number, number, conditional=True)]
 
 
 def _candidates(raw: bytes) -> Iterator[MessagePattern]:
@@ -221,6 +229,7 @@ def _match_line(
         patterns,
         key=lambda pattern: (
             broker and pattern.program is Program.BROKER,
+            not pattern.is_general,
             pattern.weight,
             broker is (pattern.program is Program.BROKER),
         ),
@@ -233,6 +242,8 @@ def _match_line(
             yield MessageMatch((decoded.fault,), None, None, decoded, facts_of(line), number, number)
         return
     faults = _narrowed(best, patterns) if best else (code.fault,) if code and code.fault else ()
+    if len(faults) > 1 and code and code.fault and codes.has_title(line):
+        faults = (code.fault,)
     decoded = None
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
@@ -255,8 +266,8 @@ def _narrowed(best: MessagePattern, patterns: Iterable[MessagePattern]) -> tuple
     is_vague = _VAGUE.issubset(best.faults)
     for pattern in below:
         common = tuple(fault for fault in best.faults if fault in pattern.faults)
-        if common and (is_vague or len(pattern.faults) <= 2):
-            return common
-        if not common and (is_vague or _GENERAL.issuperset(best.faults)):
+        if is_vague or (not common and _GENERAL.issuperset(best.faults)):
             return pattern.faults
+        if common and len(pattern.faults) <= 2:
+            return common
     return best.faults

@@ -41,6 +41,7 @@ _KAFKA_WORDS = (
 )  # fmt: skip
 
 
+_NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18
 """So many literal characters of a clause are enough to recognise a message of kproxy's own."""
@@ -69,6 +70,11 @@ class MessagePattern:
     def weight(self) -> int:
         """The specificity of the pattern: the number of its literal characters."""
         return sum(map(len, self.parts))
+
+    @property
+    def is_general(self) -> bool:
+        """True if it is the name of an exception only, which may mean anything."""
+        return _NAME_OF_EXCEPTION.fullmatch(self.text) is not None
 
     @property
     def has_frame(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kproxy.advice.explain.facts import host_of, split_address
+from kproxy.advice.explain.facts import host_of, is_ip, split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
@@ -58,6 +58,8 @@ def _is_chosen(match: MessageMatch, servers: Collection[str]) -> bool:
 
 
 def _faults_of_name(match: MessageMatch, servers: Collection[str]) -> tuple[Fault, ...]:
+    if is_ip(host_of(match.facts.address)):
+        return ()  # an address needs no resolver: the reason is in another line
     kind = name_kind(host_of(match.facts.address))
     if kind is NameKind.HOST_GATEWAY:
         return (Fault.HOST_GATEWAY,)

@@ -37,6 +37,7 @@ any?> dial tcp: unknown port
 any?> first path segment in URL cannot contain colon
 any?> ERR_SOCKET_BAD_PORT
 any?> Servname not supported for ai_socktype
-java!> Invalid url in bootstrap.servers
+java!> Invalid url in bootstrap.servers: …
+librdkafka!> Broker name … parse error
 java!> Invalid port in bootstrap.servers
 """)

@@ -26,8 +26,23 @@ controllers on purpose: `--bootstrap-controller`.
 java!> MismatchedEndpointTypeException
 java!> MISMATCHED_ENDPOINT_TYPE
 java!> The request was sent to an endpoint of the wrong type
+java!> UnsupportedVersionException: The node does not support METADATA
 java!> The node does not support METADATA
 java!> does not support METADATA
+Note: The reverse: the tool asks for a controller, and a broker answers. Use `--bootstrap-server` for brokers, and
+`--bootstrap-controller` for a controller's listener.
+java!> Expected response from CONTROLLER endpoint
+java!> This Admin API is not yet supported when communicating directly with the controller quorum
+java!> You cannot set both bootstrap.servers and bootstrap.controllers
+Note:
+java!> The remote node is not a BROKER that supports the METADATA api
+java!> UnsupportedVersionException: The node does not support INIT_PRODUCER_ID
+librdkafka!> Metadata request failed: …Required feature not supported by broker
+librdkafka!> Failed to get metadata: Local: Required feature not supported by broker
+librdkafka!> Failed to acquire metadata: Local: Required feature not supported by broker
+kafka-python!> Kafka broker does not support the 'MetadataRequest'
+kafka-go!> no matching versions were found between the client and the broker for API key 3
+rskafka!> Cannot find matching version for: Metadata
 librdkafka!> No viable ProduceRequest ApiVersions …supported by broker: unable to produce
 librdkafka!> Feature …MsgVer… not supported by broker
 
@@ -69,7 +84,8 @@ tools!> new-consumer is not a recognized option
 Note: The option is newer than these tools. Older tools want `--zookeeper` or `--broker-list`; better use newer tools.
 tools!> bootstrap-server is not a recognized option
 Note: `kafka-topics --alter` no longer changes settings: use `kafka-configs --bootstrap-server HOST:PORT --alter`.
-tools!> Option combination "[bootstrap-server],[config]" can't be used with option "[alter]"
+tools!> Option combination …config…bootstrap-server… can't be used with option …alter
+tools!> Option combination …bootstrap-server…config… can't be used with option …alter
 Note: The tool has no such option in this version: `--help` lists them.
 tools!> joptsimple.UnrecognizedOptionException: …
 Note: `--authorizer` and `--authorizer-properties` of `kafka-acls` are gone since Kafka 4.0: use `--bootstrap-server`.

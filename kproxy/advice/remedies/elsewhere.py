@@ -62,15 +62,12 @@ connect> io.debezium.jdbc
 Note: The connector's own configuration or class is wrong, and not the connection to Kafka.
 connect!> Failed to find any class that implements Connector
 connect!> Connector configuration is invalid and contains the following
-connect!> Tolerance exceeded in error handler
-connect!> Exiting WorkerSinkTask due to unrecoverable exception
 connect!> Conflicting operation: connector … already exists
 connect!> Connector … already exists
 Note: The program has too little memory.
 any?> There is insufficient memory for the Java Runtime Environment to continue
 any?> java.lang.OutOfMemoryError: Metaspace
 any?> GC overhead limit exceeded
-any?> Direct buffer memory
 Note: The program is built for another version of Java.
 any?> UnsupportedClassVersionError
 any?> has been compiled by a more recent version of the Java Runtime
@@ -81,21 +78,14 @@ librdkafka!> Topic '…' already exists
 any?> TOPIC_ALREADY_EXISTS
 Note: Kafka Streams cannot use its local state, or the topology is not the one of its topics.
 java!> Failed to lock the state directory
-java!> StreamsException: Failed to rebalance
 java!> Existing internal topic … has invalid partitions
 java> InvalidStateStoreException
 java!> TaskCorruptedException
-Note: The program's own code has failed while it handled a record.
-java!> ListenerExecutionFailedException: Listener method
-java!> Listener method '…' threw exception
-java> Exception caught during Deserialization
 Note: The name of a topic is not allowed: at most 249 letters, digits, `.`, `_` and `-`.
-java!> InvalidTopicException
 java!> is illegal, it contains a character other than ASCII alphanumerics
 java!> Topic name is illegal
 Note: A topic that is compacted takes no record without a key.
 java!> Compacted topic cannot accept message without key
-java!> One or more records have been rejected
 broker!> InvalidRecordException
 Note: An MBean is registered twice in one process; it changes nothing for the connection.
 any?> InstanceAlreadyExistsException: kafka.

@@ -32,6 +32,8 @@ Note: The JAAS file has no such section, or the program does not read it: `Kafka
 `-Djava.security.auth.login.config`. A value of `sasl.jaas.config` needs no file.
 java!> Could not find a 'KafkaClient' entry in the JAAS configuration
 java!> Could not find a 'KafkaServer' or
+java!> Login module control flag is not available in the JAAS config
+java!> Unexpected exception while parsing JAAS config
 java*> No JAAS configuration section named
 java?> java.lang.SecurityException: java.io.IOException: Configuration Error
 java?> Configuration Error: … Line …: expected
@@ -40,7 +42,8 @@ Note: The program shades Kafka's classes, as Databricks does: the class of the l
 `kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule` (or `scram.ScramLoginModule`) there.
 java!> ClassCastException: class kafkashaded.org.apache.kafka
 java!> No LoginModule found for org.apache.kafka.common.security
-java?> unable to find LoginModule class: org.apache.kafka
+java!> unable to find LoginModule class: org.apache.kafka
+any?> javax.security.auth.login.LoginException: No LoginModule found for …
 Note: The library of AWS for IAM, `aws-msk-iam-auth`, is not on the class path.
 java!> unable to find LoginModule class: software.amazon.msk.auth.iam.IAMLoginModule
 java!> No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule
@@ -53,6 +56,7 @@ java!> is not an instance of org.apache.kafka.common.serialization
 java!> class org.apache.kafka.common.security.…cannot be cast to class
 Note: The login module does not fit the mechanism: `ScramLoginModule` for `SCRAM-…`, `PlainLoginModule` for `PLAIN`,
 `OAuthBearerLoginModule` for `OAUTHBEARER`.
+java!> Failed to create SaslClient with mechanism …
 java!> Unexpected callback type … for SASL
 java!> Unrecognized SASL Login callback
 Note: `sasl.mechanism` is `GSSAPI` (Kerberos) unless it is set. If you mean a user and a password, set `sasl.mechanism`
@@ -93,14 +97,36 @@ java?> java.lang.UnsatisfiedLinkError: … snappy
 java?> Could not initialize class org.xerial.snappy.Snappy
 kafka-python!> gssapi lib not available
 ruby-kafka!> you need to install the …gssapi… gem
+Note: A class of Kafka is not on the class path: the archive has only the sources, a jar is missing, or the class has
+another name in this version.
 java?> java.lang.NoClassDefFoundError: org/apache/kafka
 java?> java.lang.ClassNotFoundException: org.apache.kafka
+tools!> Could not find or load main class kafka.
+tools!> Could not find or load main class org.apache.kafka.
+tools!> Classpath is empty. Please build the project first
 Note: This Python has no module of that name: kafka-python is the package for `import kafka`, confluent-kafka for
 `import confluent_kafka`. kafka-python before 2.0.3 does not work with Python 3.12.
 kafka-python!> No module named 'kafka.vendor.six.moves'
 kafka-python!> No module named 'kafka'
 librdkafka!> No module named 'confluent_kafka'
 aiokafka!> No module named 'aiokafka'
+Note: The native library librdkafka, or a library that it needs, is not where the program looks for it. Install the
+package for this system and processor: images with musl (Alpine), ARM and old glibc need a build of their own.
+librdkafka!> while importing cimpl
+librdkafka!> librdkafka.so.1: cannot open shared object file
+librdkafka!> librdkafka++.so.1: cannot open shared object file
+librdkafka!> librdkafka.so: cannot open shared object file
+librdkafka!> Failed to load the librdkafka native library
+librdkafka!> Unable to load shared library 'librdkafka'
+librdkafka!> Unable to load DLL 'librdkafka'
+librdkafka!> Cannot find module '../build/Release/node-librdkafka.node'
+librdkafka!> build/Release/confluent-kafka-javascript.node
+librdkafka!> node-librdkafka.node: invalid ELF header
+librdkafka!> Class 'RdKafka
+librdkafka!> Class "RdKafka
+librdkafka!> librdkafka/rdkafka.h: No such file or directory
+librdkafka!> librdkafka not built with SASL OAUTHBEARER support
+librdkafka!> Endpoint identification not supported on this OpenSSL version
 """)
 
 MESSAGES = parse_messages("""
@@ -120,16 +146,22 @@ java!> Private key could not be loaded
 java!> Failed to load PEM SSL keystore
 java?> InvalidKeySpecException: … algid parse error, not a sequence
 java*> algid parse error, not a sequence
-Note: The key in PEM is encrypted, and `ssl.key.password` is missing or wrong.
-java!> SSL key store is specified, but key password is not specified
 java!> Invalid PEM keystore configs
+Note: A password is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
+java!> SSL trust store is specified, but
+librdkafka!> …ssl.keystore.password… is mandatory when …ssl.keystore.location
+java!> SSL key store is specified, but key store password is not specified
+java!> SSL PEM key store is specified, but key password is not specified
+java!> SSL key store password is not specified
 Note: The password of the key store or trust store is wrong.
 java*> keystore password was incorrect
 java*> Keystore was tampered with, or password was incorrect
 java?> failed to decrypt safe contents entry
 java?> Cannot recover key
 java?> Given final block not properly padded
-java!> SSL trust store is specified, but password is not specified
+Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java.
+librdkafka!> Java TrustStores are not supported
+librdkafka!> Java JAAS configuration is not supported
 Note: The file is not of the type in `ssl.keystore.type` or `ssl.truststore.type` (JKS unless set). For a PEM file, set
 it to `PEM`; for a .p12 or .pfx file, to `PKCS12`.
 java?> java.io.IOException: Invalid keystore format
@@ -141,17 +173,36 @@ java!> Failed to load SSL keystore … of type
 java!> SSL keystore … of type … not found
 Note: The trust store has no certificate: the import has failed, or the path is another file.
 java*> the trustAnchors parameter must be non-empty
+Note: The program's user may not read the file.
+java?> .jks (Permission denied)
+java?> .p12 (Permission denied)
+java?> .pem (Permission denied)
+java?> .keytab (Permission denied)
+java?> java.nio.file.AccessDeniedException
 Note: The path does not exist where the program runs: inside a container it is another one than on the host, and
 `classpath:` works only where the framework says so.
-java!> Failed to load SSL keystore … NoSuchFileException
-java!> SSL key store password is not specified
+java> Modification time of key store could not be obtained
 any?> .jks (No such file or directory)
+any?> .p12 (No such file or directory)
+any?> .pem (No such file or directory)
+any?> .pem: no such file or directory
+any?> .crt: no such file or directory
+any?> ENOENT: no such file or directory, open
 Note: The program's own OpenSSL looks for CAs in a directory that does not exist here. Set `ssl.ca.location` to the
 system's bundle (`/etc/ssl/certs/ca-certificates.crt`, `/etc/pki/tls/certs/ca-bundle.crt`), or to `probe`.
 librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
 librdkafka!> calling stat(…/ssl/certs)
 librdkafka!> error:80000002:system library
 librdkafka!> failed to load CA certificate
+librdkafka!> Failed to open ssl.keystore.location
+librdkafka!> x509 certificate routines::no certificate or crl found
+librdkafka!> Error reading ssl.keystore.location
+librdkafka!> Failed to parse ssl.keystore.location
+librdkafka!> ssl.certificate.pem failed
+librdkafka!> ssl.key.pem failed
+librdkafka!> ssl_key (in-memory) failed
+librdkafka!> ssl_cert failed
+librdkafka!> Private key requires password but no password configured
 librdkafka!> ssl.ca.location failed
 Note: The key does not belong to the certificate, or the password of the key is wrong.
 any?> key values mismatch
@@ -178,15 +229,22 @@ java!> AWS region could not be resolved
 Note: The client cannot fetch a token: see `sasl.oauthbearer.token.endpoint.url`, the client id and secret, the scope,
 and whether the token server's certificate is trusted.
 java!> The token endpoint response
+java!> encountered reading the token endpoint response
+java!> The OAuth login configuration encountered an error when initializing the AccessTokenRetriever
+java!> No OAuth Bearer tokens in Subject's private credentials
+java!> An internal error occurred while retrieving token from callback handler
+java!> No principal name in JWT claim
+librdkafka!> OAUTHBEARER cannot log in because there is no token available
+librdkafka!> Failed to retrieve JWT token from
+librdkafka!> Must supply an unexpired token
 java!> HttpAccessTokenRetriever
 java!> HttpJwtRetriever
 librdkafka!> Failed to acquire SASL OAUTHBEARER token
 librdkafka!> Failed to retrieve OIDC token
-librdkafka!> sasl.oauthbearer.token.endpoint.url
 kafkajs!> Missing OAuth bearer token provider
 Note: Since Kafka 4.0, the URLs of token and JWKS endpoints must be listed in the system property
 `org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139).
-java!> org.apache.kafka.sasl.oauthbearer.allowed.urls
+java!> 'org.apache.kafka.sasl.oauthbearer.allowed.urls'
 Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oauthbearer.jwks.endpoint.url`, whether the
 broker reaches it, and whether the broker's JVM trusts its certificate.
 java!> The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver
@@ -219,6 +277,9 @@ ruby-kafka!> FailedScramAuthentication
 ruby-kafka!> SASL PLAIN authentication failed
 rskafka!> Sasl handshake failed
 kafka-node!> SaslAuthenticationError
+librdkafka!> SASL SCRAM authentication failed
+sarama!> Error while performing SASL Auth
+sarama!> kafka: unknown SCRAM mechanism provided
 java!> Authentication failed during authentication due to invalid credentials with SASL mechanism
 broker!> stored and client submitted credentials do not match
 
@@ -249,7 +310,14 @@ any?> keytab contains no suitable keys
 any?> No key table entry found
 java?> Cannot find key of appropriate type to decrypt
 java*> Cannot locate default realm
+java!> No TGT found: will try again
+java!> Could not refresh TGT
+java!> Failed to refresh TGT
+java!> Could not renew TGT
+java!> Principal could not be determined from Subject
+librdkafka!> sasl.kerberos.service.name must be set
 java!> the client is being asked for a password, but the Kafka client code does not currently support
+java> Could not login: the client is being asked for a password, but the Kafka client code does not currently support
 Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
 java*> Cannot locate KDC
 any*> Cannot find KDC for realm
@@ -276,6 +344,7 @@ Note: The clocks of the client and of the KDC differ by more than five minutes.
 any*> Clock skew too great
 java*> Clock skew too great
 any?> KRB_AP_ERR_SKEW
+java!> This may indicate a clock skew problem
 any?> Token used before issued
 any?> Signature expired:
 
@@ -287,6 +356,7 @@ java!> ClusterAuthorizationException: Cluster authorization failed
 java!> ClusterAuthorizationException: …
 librdkafka!> Failed to acquire idempotence PID … Cluster authorization failed
 librdkafka!> Cluster authorization failed
+java!> The producer is not authorized to do idempotent sends
 java!> Cluster authorization failed
 kafka-go!> Cluster Authorization Failed
 Note: A transactional producer needs `Write` and `Describe` on its `transactional.id`.
@@ -300,5 +370,7 @@ Note: A producer needs `Write`, a consumer `Read` and both `Describe` on the top
 the same answer to a user without `Describe`.
 kafka-go!> Topic Authorization Failed
 ruby-kafka!> Kafka::TopicAuthorizationFailed
+java!> Topic authorization failed for topics
+java!> Not authorized to commit to topics
 rskafka!> TopicAuthorizationFailed
 """)

@@ -45,6 +45,7 @@ from your machine.
 java!> Error while creating AdminClient for Cluster
 java!> Error while creating AdminClient for the cluster
 java!> Failed to collect cluster … info
+Note:
 kafka-node!> Unable to find available brokers to try
 kafka-node!> BrokerNotAvailableError: Broker not available
 kafka-node!> BrokerNotAvailableError: Could not find the leader
@@ -58,6 +59,8 @@ ruby-kafka> Timed out while trying to connect to
 ruby-kafka!> Kafka::ConnectionError
 ruby-kafka!> Kafka::DeliveryFailed
 rskafka!> failed to connect to any broker
+rskafka!> Failed to connect to any broker, backing off
+rskafka!> all retries failed: Retry exceeded deadline
 rskafka> error connecting to broker
 kafka-go> failed to dial: failed to open connection to
 kafka-go!> fetching message: failed to dial
@@ -77,6 +80,9 @@ librdkafka!> Local: All broker connections are down
 librdkafka!> all broker connections are down
 kafkajs!> KafkaJSNumberOfRetriesExceeded
 kafkajs!> KafkaJSConnectionError
+kafkajs!> Failed to connect to seed broker, trying another broker from the list
+kafkajs!> Failed to connect to broker, reconnecting
+kafkajs!> KafkaJSBrokerNotFound
 kafka-python!> Failed to update metadata after
 aiokafka!> No connection to node with id
 beats!> client has run out of available brokers
@@ -85,6 +91,13 @@ java!> Failed to get metadata for topics
 java!> Failed to list subscribed topic partitions due to
 java!> Failed to get offsets from brokers
 java> Node … disconnected
+
+== not-kafka plaintext-to-tls
+kafka-go!> multiple Read calls return no data or error
+
+== filtered
+kafkajs!> trying another broker from the list: Connection timeout
+kafkajs!> [Connection] Connection timeout
 
 == silent filtered
 librdkafka> Local: Timed out
@@ -97,11 +110,16 @@ ruby-kafka> Timed out while waiting for response
 == closed plaintext-to-tls login-needed not-kafka credentials-refused
 Note: The client and the listener differ in TLS or SASL, or the broker is not the one that is meant.
 beats!> kafka: couldn't fetch broker metadata
+java!> Invalid SASL mechanism response, server may be expecting a different protocol
+Note:
 ruby-kafka> Connection error EOFError
 rskafka> Connection is poisoned
 kafka-go!> could not successfully authenticate to … with SASL: SASL handshake failed: …
 kafka-go> SASL handshake failed
 sarama!> Failed to read SASL handshake header
+sarama!> Failed to send SASL handshake
+sarama!> client/metadata no available broker to send metadata request to
+librdkafka!> Disconnected: SSL connection closed by peer
 sarama!> Error while performing SASL handshake
 franz-go> unable to initialize sasl; … EOF
 franz-go!> unable to request api versions
@@ -109,8 +127,6 @@ franz-go> read from broker errored, killing connection
 franz-go> killing connection after … successful responses
 
 == plaintext-to-tls
-Note: The broker expects TLS, and the client has sent the first bytes of something else.
-broker!> potential reasons: kafka client configured with the wrong security protocol
 proxy!> possible cause: using plain connection instead of TLS
 
 == tls-to-plaintext closed credentials-refused
@@ -124,6 +140,7 @@ kafka-go!> [58] SASL Authentication Failed
 rskafka!> Sasl session error
 
 == sasl-mechanism
+librdkafka!> Unsupported SASL mechanism: …
 kafka-go!> Unsupported SASL Mechanism
 rskafka!> Invalid sasl mechanism
 ruby-kafka> … is not supported.
@@ -145,6 +162,11 @@ ruby-kafka!> Leader not available
 kafka-node> LeaderNotAvailable
 kafkajs!> There is no leader for this topic-partition
 
+== wrong-listener
+Note: The leader of the partition has no listener of the name to which the client has connected: the listeners of the
+brokers differ.
+java!> partitions have leader brokers without a matching listener
+
 == topic-unknown
 kafka-go!> Unknown Topic Or Partition
 ruby-kafka!> Kafka::UnknownTopicOrPartition
@@ -165,6 +187,18 @@ java!> The broker does not support
 franz-go!> broker is too old
 kafka-go> failed to find … supported version
 
+== login-needed tls-to-plaintext not-kafka
+Note: The first bytes of the connection are no login. The reasons that the broker lists are guesses.
+broker!> InvalidRequestException: Invalid request, potential
+
+== broker-too-old broker-too-new
+kafka-go!> no matching versions were found between the client and the broker
+java!> Cancelled request … due to a version mismatch with node
+java!> when making an ApiVersionsRequest with correlation id
+librdkafka!> not supported by broker, requires broker version
+librdkafka!> Broker does not support
+librdkafka!> SASL Handshake not supported by broker
+
 == broker-too-new
 rskafka!> Did not found a version for ApiVersion that works with that broker
 rskafka> Cannot find matching version for
@@ -177,6 +211,14 @@ librdkafka!> MessageSizeTooLarge
 == group
 Note: The consumer takes longer between two polls than `max.poll.interval.ms`.
 java!> consumer poll timeout has expired
+Note: The group has given the partitions to other members.
+java!> Offset commit cannot be completed since the consumer
+java!> Synchronous auto-commit of offsets
+java!> Asynchronous auto-commit of offsets
+java!> Offset commit failed with a retriable exception
+Note:
+sarama!> kafka server: The provided generation id is not the current generation
+sarama!> kafka server: The broker rejected this static consumer
 kafka-go!> Rebalance In Progress
 kafka-go!> Unknown Member ID
 ruby-kafka!> Kafka::RebalanceInProgress
@@ -185,7 +227,10 @@ ruby-kafka!> Kafka::IllegalGeneration
 ruby-kafka!> Kafka::OffsetOutOfRange
 
 == overloaded
+Note: A quota of the cluster slows the client down.
+sarama!> kafka server: The throttling quota has been exceeded
+Note:
 kafka-go!> [7] Request Timed Out
-beats!> kafka: circuit breaker is open
+beats!> circuit breaker is open
 """
 )

@@ -75,7 +75,7 @@ class Remedy:
 
 _LABELS = {"Check": "check", "Fix": "fix", "Clients": "behaviour"}
 _MESSAGE = re.compile(r"([a-z-]+)([?*!]?)> (.+)")
-_NOTE = "Note: "
+_NOTE = "Note:"
 
 
 def parse_remedies(text: str) -> tuple[Remedy, ...]:
@@ -84,7 +84,8 @@ def parse_remedies(text: str) -> tuple[Remedy, ...]:
     Each begins with `== fault: title`. The cause follows, and the paragraphs `Check:`, `Fix:` and `Clients:` (the
     behaviour). A line `program> message` is a message; `program?> message` if programs that have nothing to do with
     Kafka print it too; `program*> message` if such a message is also explained alone, under the condition that a client has
-    printed it; `program!> message` if its words alone show Kafka. A paragraph `Note:` holds for the messages after it, up to the next one.
+    printed it; `program!> message` if its words alone show Kafka. A paragraph `Note:` holds for the messages after it, up to the next one, which may be
+    empty.
     """
     return tuple(_parse_remedy(remedy) for remedy in text.split("\n== ")[1:])
 
@@ -132,7 +133,7 @@ def _parse_messages(lines: list[str]) -> tuple[list[str], tuple[ProgramMessage, 
             )
             in_note = False
         elif line.startswith(_NOTE):
-            note, in_note = line.removeprefix(_NOTE), True
+            note, in_note = line.removeprefix(_NOTE).strip(), line != _NOTE
         elif in_note:
             note = f"{note} {line}"
         elif line:

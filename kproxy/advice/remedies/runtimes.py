@@ -22,12 +22,13 @@ any*> nodename nor servname provided, or not known
 any*> No address associated with hostname
 any*> Name does not resolve
 any*> No such host is known
-any?> getaddrinfo failed
+any*> getaddrinfo failed
 any*> failed to lookup address information
 any*> php_network_getaddresses
 any*> java.net.UnknownHostException
 any*> java.nio.channels.UnresolvedAddressException
 any?> Unknown host
+any*> Can't resolve address
 any?> Could not resolve hostname
 any?> nor servname provided
 
@@ -207,6 +208,8 @@ any*> remote error: tls: handshake failure
 any*> Received fatal alert: handshake_failure
 any?> alert handshake failure
 any?> HandshakeFailure
+any?> ossl_statem_client_read_transition:unexpected message
+any?> SSL routines::unexpected message
 
 == tls-version
 any*> remote error: tls: protocol version not supported

@@ -29,6 +29,7 @@ broker!> Stored node id … doesn't match previous node id
 Note: The directories hold data of different clusters or nodes.
 broker!> InconsistentBrokerMetadataException
 broker!> BrokerMetadata is not consistent across log.dirs
+Note: It was formatted for another cluster id than the one that is given now.
 broker!> Invalid cluster.id in
 Note: It is already formatted. That is fine for a restart; a start script needs `--ignore-formatted`.
 broker!> is already formatted. Use --ignore-formatted
@@ -40,6 +41,12 @@ broker!> The broker is trying to join the wrong cluster. Configured zookeeper.co
 Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
 volume.
 broker!> Check if … is writable
+Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
+volume.
+broker!> .lock (Permission denied)
+broker!> meta.properties (Permission denied)
+broker!> Failed to create or validate data directory
+broker!> meta.properties.tmp
 Note: Another process uses the directory: a second broker with the same `log.dirs`, or one that has not ended yet.
 broker!> Failed to acquire lock on file .lock in
 Note: All directories of the broker have failed: a full or broken disk, or missing rights.
@@ -62,6 +69,7 @@ Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HO
 `controller.quorum.bootstrap.servers`.
 broker!> If using process.roles, either controller.quorum.bootstrap.servers
 broker!> must contain a parseable set of voters
+broker!> Missing required configuration …node.id… which has no default value
 broker!> Missing configuration …node.id… which is required when …process.roles… is defined
 broker!> Missing configuration …node.id…
 Note: Two brokers have the same `node.id`, or the former process of this broker has not ended yet: its session lasts
@@ -69,6 +77,7 @@ some seconds.
 broker!> because the controller returned error DUPLICATE_BROKER_REGISTRATION
 broker!> DUPLICATE_BROKER_REGISTRATION
 broker!> DuplicateBrokerRegistrationException
+broker!> A broker is already registered on the path /brokers/ids/
 Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ.
 broker!> INVALID_VOTER_KEY
 Note: The broker is fenced: it has registered itself, and its heartbeats do not reach the controller, or it is still
@@ -98,10 +107,15 @@ Note: There are fewer brokers than `offsets.topic.replication.factor` (3 by defa
 broker!> Number of alive brokers … does not meet the required replication factor … for the offsets topic
 broker!> does not meet the required replication factor … for the transactions state topic
 broker!> does not meet the required replication factor
+Note:
 java!> Timeout of …ms expired before successfully committing offsets
 java!> while awaiting InitProducerId
 librdkafka!> Failed to acquire idempotence PID from broker …Coordinator
 librdkafka!> Failed to acquire transactional PID from broker
+java!> Group coordinator lookup failed
+java!> Consumer has been disconnected from the group coordinator for
+sarama!> topic is not initialized completely yet
+sarama!> client/coordinator no available broker to send consumer metadata request to
 
 == broker-missing
 Note: The topic wants more replicas than there are brokers. Create it with a smaller replication factor, or start the
@@ -122,11 +136,19 @@ broker!> Socket server failed to bind to …: Name or service not known
 Note: An address in `listeners` or `advertised.listeners` cannot be read. The form is NAME://HOST:PORT, where the name
 is in `listener.security.protocol.map`.
 broker!> Unable to parse … to a broker endpoint
+broker!> No listener or advertised hostname configuration provided in environment
 broker!> Unable to parse … to a broker endpoint
 broker!> Error creating broker listeners from
 broker!> advertised.listeners … cannot be empty
 Note: `advertised.listeners` of a broker must not have the controller's listener, and a controller advertises none.
 broker!> config must be empty when process.roles=controller
+Note:
+broker!> requirement failed: There must be at least one advertised listener
+Note: The start script of the image stops, because no listener is encrypted: set `ALLOW_PLAINTEXT_LISTENER=yes` for a
+trial, or a listener with TLS or SASL.
+broker!> does not configure a secure listener
+broker!> ALLOW_PLAINTEXT_LISTENER=yes to allow the container to be started with a plaintext listener
+Note:
 broker!> controller.listener.names must contain at least one value appearing in the 'listeners' configuration
 broker!> controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration value
 broker!> The listeners config must only contain KRaft controller listeners from controller.listener.names
@@ -137,7 +159,8 @@ broker!> No security protocol defined for listener
 
 == no-controller
 Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.
-broker!> Unable to register broker … because
+broker!> Unable to register broker … because of an
+broker!> Unable to register broker … because the controller returned an invalid response type
 broker!> Cancelled in-flight BROKER_REGISTRATION request
 broker!> Unable to send a heartbeat because the RPC got timed out before it could be sent
 broker!> Received a fatal error while waiting for the controller to acknowledge

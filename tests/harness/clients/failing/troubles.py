@@ -88,20 +88,20 @@ TROUBLES = (
         "loopback",
         Fault.LOOPBACK_ADVERTISED,
         lambda site: Attempt(site.listener("LOOP"), topic=site.topic),
-        less=dict.fromkeys(("kafka-python", "kafkajs", "Sarama"), Fault.PORT_CLOSED),
+        less=dict.fromkeys(("kafka-python", "kafkajs", "Sarama", "kafka-go"), Fault.PORT_CLOSED),
     ),
     Trouble("black-hole", Fault.FILTERED, lambda site: Attempt(site.hole, patience_ms=12000), (*_JAVA, "aiokafka")),
     Trouble(
         "tls-to-plaintext",
         Fault.TLS_TO_PLAINTEXT,
         lambda site: tls(site, "CLIENT", site.ca),
-        (*_JAVA, "aiokafka"),
+        (*_JAVA, "aiokafka", "kafka-go"),
     ),
     Trouble(
         "plaintext-to-tls",
         Fault.PLAINTEXT_TO_TLS,
         lambda site: Attempt(site.listener("TLS")),
-        (*_JAVA, *_RDKAFKA, "aiokafka", "kafka-python", "kafkajs"),
+        (*_JAVA, *_RDKAFKA, "aiokafka", "kafka-python", "kafkajs", "kafka-go"),
     ),
     Trouble(
         "wrong-password", Fault.CREDENTIALS_REFUSED, lambda site: login(site, password="not-hers"), ("kafka-python",)
@@ -110,7 +110,12 @@ TROUBLES = (
     Trouble("no-right", Fault.NOT_AUTHORIZED, login, ("java-admin",)),
     Trouble("untrusted", Fault.CERTIFICATE_UNTRUSTED, lambda site: tls(site, "TLS", site.other_ca), _RDKAFKA),
     Trouble("wrong-name", Fault.CERTIFICATE_NAME, lambda site: tls(site, "OTHER", site.ca), _RDKAFKA),
-    Trouble("http", Fault.NOT_KAFKA, lambda site: Attempt(site.web), (*_JAVA, "aiokafka", "kafka-python", "kafkajs")),
+    Trouble(
+        "http",
+        Fault.NOT_KAFKA,
+        lambda site: Attempt(site.web),
+        (*_JAVA, "aiokafka", "kafka-python", "kafkajs", "kafka-go"),
+    ),
 )
 
 

@@ -75,7 +75,7 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (
         FileKind.CLIENT,
         r"^[ \t]*(bootstrap\.servers|security\.protocol|sasl\.(?:jaas|mechanism)|ssl\.)|\.bootstrap\.servers[ \t]*[=:]",
-        r"\A(?![\s\S]*^[ \t]*[\w.-]*[ \t]*[{}][ \t]*\r?$)",  # HOCON, Akka's and Lightbend's form
+        r"\A(?![\s\S]*^[ \t]*(?:[\w.-]+[ \t]*)?[{}][ \t]*\r?$)",  # HOCON, Akka's and Lightbend's form
     ),
 )
 # For a file whose content does not show its kind.

@@ -19,7 +19,7 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 _MOST_COPIES = 1000
 _LISTENER_NAMES = {"client": "CLIENT", "controller": "CONTROLLER", "interbroker": "INTERNAL", "external": "EXTERNAL"}
 _LISTENER_PORTS = {"client": "9092", "controller": "9093", "interbroker": "9094", "external": "9095"}
-_ARITHMETIC = re.compile(r"\$\(\(.*?\)\)")
+_ARITHMETIC = re.compile(r"\$\(\([^()]{0,200}\)\)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _check_module(
 def change_module(value: ConfigValue, mechanism: str) -> list[Edit] | None:
     """Return edits that make the login module of an entry the one of another mechanism of Kafka's own."""
     module = _KAFKAS.get(mechanism)
-    match = re.search(r"(?:\w+\.)?\b(?:Plain|Scram|OAuthBearer)LoginModule", value.raw)
+    match = re.search(r"(?:\b\w{1,40}\.)?\b(?:Plain|Scram|OAuthBearer)LoginModule", value.raw)
     if module is None or match is None:
         return None
     new = module if "." in match[0] else module.partition(".")[2]

@@ -141,6 +141,12 @@ MANY = {
     "listeners of Redpanda": "redpanda:\n  kafka_api: [" + "{name: a, address: b, port: 1}, " * 20_000 + "]\n",
     "flags of Redpanda": "services:\n  r: {command: '" + "--kafka-addr a://b:1 " * 100_000 + "'}\n",
     "variables of a chart": "extraEnvVars:\n" + "- {name: KAFKA_CFG_LISTENERS, value: 'A://x:1'}\n" * 20_000,
+    "spaces in a client's file": "security.protocol=SSL\n" + " " * 1_000_000 + "x\n" + "w" * 1_000_000 + "\n",
+    "open arithmetic": "configurationOverrides:\n  a: '" + "$((" * 500_000 + "'\nbrokers: 1\n",
+    "open substitutions": "apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: A, value: '"
+    + "$(" * 500_000
+    + "'}]}]}\n",
+    "a long word in a login": "metadata.broker.list=k:1\nsasl.jaas.config=" + "a" * 1_000_000 + "\n",
     "braces": "services:\n  kafka: {image: '" + "${" * 500_000 + "'}",
 }
 

@@ -34,6 +34,7 @@ NAVIGATION = {
     "Start": [
         "docs/README",
         "docs/install",
+        "docs/macos",
         "docs/guide",
         "docs/python",
         "docs/doctor",

@@ -21,6 +21,15 @@ _SECONDS = 3.0
 _MOST = 8 * 1024 * 1024
 
 
+# Where programs for macOS have the socket of the engine in their virtual machine; Docker's own may lead there too.
+_IN_HOME = (
+    ("Docker Desktop", ".docker/run/docker.sock"),
+    ("OrbStack", ".orbstack/run/docker.sock"),
+    ("Colima", ".colima/default/docker.sock"),
+    ("Rancher Desktop", ".rd/docker.sock"),
+)
+
+
 class EngineError(Exception):
     """The engine does not answer, or refuses; `str()` is one line.
 
@@ -34,6 +43,7 @@ class EngineError(Exception):
 
 def find_sockets() -> Iterator[tuple[str, Path]]:
     """Return the sockets that exist, each with the name of its engine; DOCKER_HOST precedes Docker's default."""
+    seen: set[str] = set()
     docker_host = os.environ.get("DOCKER_HOST", "")
     docker = (
         Path(docker_host.removeprefix("unix://")) if docker_host.startswith("unix://") else Path("/var/run/docker.sock")
@@ -41,10 +51,12 @@ def find_sockets() -> Iterator[tuple[str, Path]]:
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     for name, path in (
         ("Docker", docker),
+        *((program, Path.home() / path) for program, path in _IN_HOME),
         ("Podman", Path(runtime) / "podman/podman.sock"),
         ("Podman", Path("/run/podman/podman.sock")),
     ):
-        if path.exists():
+        if path.exists() and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
             yield name, path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,8 @@ _LIFETIME = 3.0
 # The lifetime of a doubtful answer (no such name, or no connection), in seconds, doubled while it stays the same.
 # A missing name may exist a moment later, but hundreds of clients dial it meanwhile.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
+# macOS gives this error also if no name server can be reached, as without a network.
+_NO_NAME_IS_UNSURE = sys.platform == "darwin"
 # The most names in the cache. A cluster has hundreds at most.
 _MAX_NAMES = 1000
 # The most questions at a time, each in a thread.
@@ -139,6 +142,7 @@ def _look_up(host: str, flags: int = 0) -> list[AddrInfo] | None:
         infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM, flags=flags)
         return infos  # type: ignore[return-value]  # typeshed's tuple is looser
     except socket.gaierror as error:
-        return None if error.errno == socket.EAI_AGAIN else []
+        is_unanswered = error.errno == socket.EAI_AGAIN or (_NO_NAME_IS_UNSURE and error.errno == socket.EAI_NONAME)
+        return None if is_unanswered else []
     except (OSError, ValueError):  # UnicodeError if the host is not a valid name
         return []

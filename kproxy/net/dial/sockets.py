@@ -7,7 +7,8 @@ import socket
 import sys
 
 # A peer that vanished without a FIN (a sleeping laptop, an expired NAT entry) is noticed after 60 + 6 * 10 s.
-_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
+# macOS calls the first one TCP_KEEPALIVE (tcp(4) there); its default is two hours.
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 _Option = tuple[int, int, "int | bytes"]
 

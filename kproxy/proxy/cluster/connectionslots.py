@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 # The most file descriptors that kproxy takes: some systems allow a billion.
 _MOST_FILES = 1_048_576
+# macOS has no hard limit, and may refuse more than this (setrlimit(2) there). Its usual soft limit is 256.
+_OPEN_MAX = 10_240
 # Other open files: connections to the admin endpoint (64 at most), names being resolved, the log.
 _RESERVED_FILES = 128
 # The client's connection and the upstream's.
@@ -241,7 +243,9 @@ def raise_file_limit() -> int | None:
     except ImportError:  # Windows has no such limit
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        wanted = min(hard, _MOST_FILES) if hard != resource.RLIM_INFINITY else _MOST_FILES
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    for most in (_MOST_FILES, _OPEN_MAX):
+        with contextlib.suppress(ValueError, OSError):
+            wanted = min(hard, most) if hard != resource.RLIM_INFINITY else most
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+            break
     return open_file_limit()

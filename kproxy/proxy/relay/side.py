@@ -6,6 +6,7 @@ What comes from one side goes to the other. A session has two sides, and treats 
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from struct import Struct
 
@@ -14,6 +15,8 @@ from kproxy.proxy.relay.pump import COPY, Pump
 from kproxy.proxy.relay.selector import Callback
 
 INT32_NATIVE = Struct("=i")
+# macOS: the bytes in the send buffer (sys/socket.h). Python has no name for it, and TIOCOUTQ is not for sockets there.
+_SO_NWRITE = 0x1024
 
 Step = Callable[[Buffer, float], Buffer]
 
@@ -115,6 +118,8 @@ class Side:
     def unacked_bytes(self) -> int:
         """The number of sent bytes that the peer has not acknowledged; 0 if this system does not show it."""
         try:
+            if sys.platform == "darwin":
+                return self.sock.getsockopt(socket.SOL_SOCKET, _SO_NWRITE)
             import fcntl  # not on every platform
             import termios
 

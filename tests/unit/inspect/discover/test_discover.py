@@ -194,6 +194,20 @@ def test_which_sockets(engine: Engine, tmp_path: Path, monkeypatch: pytest.Monke
     assert ("Podman", tmp_path / "podman" / "podman.sock") in list(engines.find_sockets())
 
 
+def test_the_sockets_of_programs_for_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, also if Docker's usual path is a link to one of them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    for folder in (".docker/run", ".colima/default"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "docker.sock").touch()
+    link = tmp_path / "docker.sock"
+    link.symlink_to(tmp_path / ".docker/run/docker.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{link}")
+    in_home = [(name, path) for name, path in engines.find_sockets() if path.is_relative_to(tmp_path)]
+    assert in_home == [("Docker", link), ("Colima", tmp_path / ".colima/default/docker.sock")]
+
+
 # Kubernetes
 
 

@@ -20,7 +20,7 @@ from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.pump import Pump
-from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.proxy.relay.selector import Poller, PortablePoller, RelaySelector
 from kproxy.proxy.relay.session import Session
 from tests.harness.tls import connected, in_thread
 
@@ -131,10 +131,24 @@ def passes(source: socket.socket, sink: socket.socket, sent: bytes, received: by
     sending.join(30)
 
 
-@pytest.fixture(params=["fast", "portable"])
+class LikeKqueue(selectors.PollSelector):
+    """Reports reading and writing of one descriptor as two events, as kqueue(2) of macOS does."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        parts = (selectors.EVENT_READ, selectors.EVENT_WRITE)
+        return [(key, mask & part) for key, mask in super().select(timeout) for part in parts if mask & part]
+
+
+POLLERS: dict[str, Callable[[], Poller | None]] = {
+    "fast": lambda: None,
+    "portable": lambda: PortablePoller(selectors.PollSelector()),
+    "like kqueue": lambda: PortablePoller(LikeKqueue()),
+}
+
+
+@pytest.fixture(params=POLLERS)
 def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
-    poller = PortablePoller(selectors.PollSelector()) if request.param == "portable" else None
-    made = Relay(RelaySelector(poller))
+    made = Relay(RelaySelector(POLLERS[request.param]()))
     yield made
     made.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import selectors
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -12,18 +11,18 @@ import pytest
 
 from kproxy.net.dial.stream import Stream, wait_until_ready
 from kproxy.proxy.relay.loop import RelayLoop
-from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.proxy.relay.selector import RelaySelector
+from tests.unit.proxy.relay.talking import POLLERS
 
 Scenario = Callable[[socket.socket, socket.socket, RelaySelector], Awaitable[None]]
 
 
-@pytest.fixture(params=["fast", "portable"])
+@pytest.fixture(params=POLLERS)
 def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
     """Runs a scenario with both ends of a connection; ours does not block."""
 
     def run(scenario: Scenario) -> None:
-        poller = PortablePoller(selectors.PollSelector()) if request.param == "portable" else None
-        selector = RelaySelector(poller)
+        selector = RelaySelector(POLLERS[request.param]())
         ours, theirs = socket.socketpair()
         with ours, theirs, asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
             ours.setblocking(False)

@@ -6,6 +6,7 @@
     control           wait, reload
     doctor            doctor
     discover          discover
+    proposals         what doctor and run propose without arguments
     ls                ls
     tap               tap
     config            config check, show, schema

@@ -53,6 +53,7 @@ def doctor(
       kproxy doctor kafka.example:9092
       kproxy doctor -c kproxy.yaml
       kproxy doctor --client-config client.properties --topic orders
+      kproxy doctor            # proposes commands for what is configured here
 
     kproxy does what a client does: it resolves, connects, does TLS, logs in, asks for the brokers, and connects to the
     advertised address of each. Run it where the client runs. It writes nothing to the cluster.
@@ -64,6 +65,10 @@ def doctor(
     needs_unix(ctx)
     if os.environ.get("NO_COLOR"):
         ctx.color = False
+    from kproxy.cli.proposals import propose  # few need it
+
+    if (done := propose(ctx)) is not None:
+        return done
     file, flags = given_options(values, servers)
     from kproxy.config.commandline import CommandLine
     from kproxy.inspect.doctor.client_versions import ClientVersion

@@ -36,6 +36,10 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     (node-ports). Flags override variables, and variables override the file. To serve several clusters, use a file.
     """
     needs_unix(ctx)
+    from kproxy.cli.proposals import propose  # few need it
+
+    if (done := propose(ctx)) is not None:
+        return done
     from kproxy.config import load
     from kproxy.config.commandline import option_words
 

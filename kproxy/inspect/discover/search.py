@@ -18,7 +18,7 @@ def search_places(
     directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]
 ) -> Iterator[PlaceResult]:
     """Yield the result of each place, as soon as it has been searched."""
-    if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
+    if KUBERNETES in only and (has_kubeconfig() or context or namespace):
         yield kubernetes.search_kubernetes_now(context, namespace)
     if DOCKER in only:
         for name, path in engine.find_sockets():
@@ -33,7 +33,7 @@ def search_places(
         yield sockets.search_sockets()
 
 
-def _has_kubeconfig() -> bool:
+def has_kubeconfig() -> bool:
     """Return True if the user has a kubeconfig; without one, kproxy does not complain about Kubernetes."""
     given = [item for item in os.environ.get("KUBECONFIG", "").split(os.pathsep) if item]
     return bool(given or Path("~/.kube/config").expanduser().exists() or os.environ.get("KUBERNETES_SERVICE_HOST"))

@@ -5,6 +5,8 @@ A consumer of KIP-848 in an application that does not expect GROUP_ID_NOT_FOUND 
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -69,6 +71,16 @@ def reload(proxy: Kproxy, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+def assert_doctor_says_it(address: str, proxy: Kproxy, former: DevCluster, made: DevCluster) -> None:
+    command = [sys.executable, "-m", "kproxy", "doctor", address, "--json"]
+    environment = {**os.environ, "KPROXY_ADMIN": proxy.admin}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    texts = [finding["text"] for finding in json.loads(done.stdout)["findings"]]
+    text = next(text for text in texts if f"(--admin {proxy.admin})" in text)
+    assert all(part in text for part in (former.cluster_id, made.cluster_id, "kproxy reload --accept-cluster"))
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("way", ["--accept-cluster", "--accept-new-cluster-after"])
 def test_clients_work_with_the_cluster_that_was_created_again(
     way: str, first_port: int, own_kproxy: Callable[..., Kproxy], tmp_path: Path
@@ -96,6 +108,8 @@ def test_clients_work_with_the_cluster_that_was_created_again(
                 code, text = proxy.get("/readyz")
                 assert (code, text.count("\n")) == (503, 1)
                 assert "kproxy reload --accept-cluster" in text
+                for address in (servers, proxy.bootstrap):
+                    assert_doctor_says_it(address, proxy, former, made)
                 done = reload(proxy, way)
                 assert (done.returncode, done.stderr) == (0, "")
                 assert f"serves the Kafka cluster with the id {made.cluster_id} from now on" in done.stdout

@@ -9,7 +9,7 @@ from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, DoctorDiagnostic, finding
+from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, MACHINE, DoctorDiagnostic, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
 
 # A certificate that ends sooner than this is worth a note.
@@ -24,6 +24,14 @@ def check_cluster(examination: Examination, now: datetime | None = None) -> Iter
     yield from _topics(examination)
     yield from _versions(examination)
     yield from _certificates(examination, now or datetime.now(UTC))
+
+
+def check_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:
+    """Find that a kproxy on this machine refuses the cluster, which has perhaps been created again."""
+    kproxy = examination.refusing_kproxy
+    if kproxy is not None:
+        text = f"The kproxy on this machine (--admin {kproxy.admin}) disconnects clients: {kproxy.problem}."
+        yield finding(Fault.WRONG_CLUSTER, (f"kproxy at {kproxy.admin}",), text, MACHINE)
 
 
 def _nodes(examination: Examination) -> Iterator[DoctorDiagnostic]:

@@ -47,6 +47,7 @@ def diagnose(examination: Examination, now: datetime | None = None) -> list[Doct
         return [each for each in _bootstrap(examination, now) if each.fault is Fault.MIXED_CLUSTERS]
     findings = [
         *direct_access.needs_kproxy(examination),
+        *cluster_checks.check_kproxy(examination),
         *_bootstrap(examination, now),
         *_mixed_clusters(examination),
         *_advertised(examination, now),

@@ -174,6 +174,15 @@ class ClientIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusingKproxy:
+    """A kproxy on this machine that refuses the Kafka cluster which answers at its bootstrap servers."""
+
+    admin: str
+    problem: str
+    """Its own words: both cluster ids, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """All results for one cluster."""
 
@@ -214,6 +223,8 @@ class Examination:
     """The options that only kproxy has."""
     neighbour: NeighbourKproxy | None = None
     """The kproxy that answered in place of the brokers, as it says itself."""
+    refusing_kproxy: RefusingKproxy | None = None
+    """The kproxy at these addresses, or with these bootstrap servers, if it refuses the cluster."""
     direct_contacts: tuple[Contact, ...] = ()
     """Contacts with the same addresses without `kproxy_options`, as a client makes them; empty if there are no such
     options, or if no broker was reached with them."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,13 +14,14 @@ import click
 
 from kproxy.base.addressclass import is_loopback
 from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
+from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import asjson, direct_access, picture, report
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import ClientIntent, Examination, ExaminationStep, NeighbourKproxy
+from kproxy.inspect.doctor.evidence import ClientIntent, Examination, ExaminationStep, NeighbourKproxy, RefusingKproxy
 from kproxy.inspect.doctor.examiner import examine
 from kproxy.inspect.doctor.progress import StepProgress
 from kproxy.inspect.doctor.report import DoctorReport
@@ -28,11 +29,13 @@ from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.status.model import ClusterStatus
 
 # How often it looks again with TLS as it must be: whether there is TLS, and for which name the certificates are.
 _CORRECTIONS = 2
 # For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
 _ADMIN_SECONDS = 2.0
+_LONGEST_PROBLEM = 1000  # characters
 
 
 @dataclass
@@ -91,7 +94,13 @@ class DoctorRun:
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
             first = await examine(config, contacts, on_step, self.intent, of_nodes)
-            first = replace(first, kproxy_options=kproxy_options, neighbour=await self._neighbour(first))
+            served = await self._served_here()
+            first = replace(
+                first,
+                kproxy_options=kproxy_options,
+                neighbour=self._neighbour(first, served),
+                refusing_kproxy=self._refusing_kproxy(first, served),
+            )
             if not kproxy_options or first.answering is None:
                 return first
             first = replace(first, direct_contacts=await direct_access.contacts_of_a_client(config, first, tasks))
@@ -126,24 +135,35 @@ class DoctorRun:
                 outcome = await find_working_line(last, line, load_one, selector)
         return DoctorReport(cluster.name, first, tuple(findings), outcome, examined, again, line)
 
-    async def _neighbour(self, examination: Examination) -> NeighbourKproxy | None:
+    async def _served_here(self) -> Sequence[ClusterStatus]:
+        """Return the clusters of the kproxy on this machine; none if no kproxy answers."""
+        if self._config.admin is None:
+            return ()
+        try:
+            client = AdminClient(self._config.admin, self._config.admin_token, _ADMIN_SECONDS)
+        except ValueError:  # a token that cannot be one
+            return ()
+        return await asyncio.to_thread(neighbour.served_clusters_if_running, client)
+
+    def _refusing_kproxy(self, examination: Examination, served: Sequence[ClusterStatus]) -> RefusingKproxy | None:
+        """Return the kproxy on this machine if it refuses the cluster, because it serves one with another id."""
+        addresses = [contact.address for contact in examination.bootstrap]
+        for cluster in served:
+            of_brokers = cluster.via == examination.via and not set(cluster.bootstrap_servers).isdisjoint(
+                map(str, addresses)
+            )
+            is_own = not examination.via and any(neighbour.cluster_at(address, [cluster]) for address in addresses)
+            if cluster.replaced_by is not None and (of_brokers or is_own):
+                return RefusingKproxy(str(self._config.admin), one_line(cluster.problem or "", _LONGEST_PROBLEM))
+        return None
+
+    def _neighbour(self, examination: Examination, served: Sequence[ClusterStatus]) -> NeighbourKproxy | None:
         """Return the kproxy on this machine that answered in place of the brokers.
 
         It must confirm that each advertised address is one of its own.
         """
-        admin = self._config.admin
-        if (
-            admin is None
-            or examination.via
-            or examination.answering is None
-            or not is_loopback(examination.answering.address.host)
-        ):
+        if examination.via or examination.answering is None or not is_loopback(examination.answering.address.host):
             return None
-        try:
-            client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)
-        except ValueError:  # a token that cannot be one
-            return None
-        served = await asyncio.to_thread(neighbour.served_clusters_if_running, client)
         addresses = [examination.answering.address, *[contact.address for contact in examination.nodes]]
         clusters = [neighbour.cluster_at(address, served) for address in addresses]
         cluster = clusters[0]
@@ -153,7 +173,7 @@ class DoctorRun:
             or any(cluster_status != cluster for cluster_status in clusters)
         ):
             return None
-        return NeighbourKproxy(str(admin), cluster.bootstrap_servers, cluster.via)
+        return NeighbourKproxy(str(self._config.admin), cluster.bootstrap_servers, cluster.via)
 
 
 def run(

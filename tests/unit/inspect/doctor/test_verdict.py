@@ -11,7 +11,7 @@ from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import asjson, report
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy
+from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy, RefusingKproxy
 from kproxy.inspect.doctor.report import DoctorReport
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
 
@@ -80,3 +80,14 @@ def test_a_line_reaching_some_brokers_asks_for_other_addresses() -> None:
     assert (
         "Not tried: other addresses" not in of(found, TrialOutcome(TrialResult(tried.line, 1, 2, None, "TLS: …"), 1))[0]
     )
+
+
+def test_a_kproxy_that_refuses_a_cluster_that_was_created_again() -> None:
+    """Whether doctor reaches the brokers, or asks at the kproxy's own address and is disconnected."""
+    kproxy = RefusingKproxy("127.0.0.1:19091", "another Kafka cluster (id b) answers, … kproxy reload --accept-cluster")
+    for contact in (good("127.0.0.1:9092", 1, 1), bad("127.0.0.1:19092", "closed")):
+        said, value = of(examination(contact, refusing_kproxy=kproxy))
+        text = "The kproxy on this machine (--admin 127.0.0.1:19091) disconnects clients: another Kafka cluster (id b)"
+        assert text in said
+        assert value["findings"][0]["fault"] == "wrong-cluster"
+        assert "Nothing is wrong" not in said

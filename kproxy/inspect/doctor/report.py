@@ -29,6 +29,7 @@ _ANY_NAME = (
     " for your brokers alone (--tls-ca), or let the certificates have a name in common."
 )
 _SERVERS = "bootstrap.servers="
+_WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # As a setting, or as a variable of a container.
 _ADVERTISED = re.compile(r"(advertised\.listeners|KAFKA_(CFG_)?ADVERTISED_LISTENERS)=")
 # At most this many addresses are named.
@@ -126,7 +127,12 @@ def _fix(finding: DoctorDiagnostic, indent: str, of: int | None = None) -> Itera
 
 
 def _look_again(finding: DoctorDiagnostic, line: CommandLine) -> Iterator[str]:
-    """Yield the command that shows whether a fix of the brokers works, which kproxy cannot try itself."""
+    """Yield the command that looks again after a fix that kproxy cannot try itself: of the brokers, or a login."""
+    mechanism = next((each.partition("=")[2] for each in finding.fix if each.startswith("sasl.mechanism=")), "")
+    if finding.fault is Fault.LOGIN_NEEDED and mechanism in _WITH_PASSWORD:
+        yield _wrapped("Then look again, with the login (the password in KPROXY_SASL_PASSWORD):", "   ")
+        yield from command(shell(line.with_options(sasl=mechanism, sasl_username="USER").words("doctor")), "     ")
+        return
     if not any(_ADVERTISED.match(each) for each in finding.fix):
         return
     servers = [each.partition("=")[2] for each in finding.fix if each.startswith(_SERVERS)]
@@ -242,8 +248,8 @@ def client_messages(finding: DoctorDiagnostic) -> Iterator[tuple[str, str]]:
 
 
 def _working_line(report: DoctorReport) -> Iterator[str]:
-    yield from _section("Works now")
     outcome = report.trial
+    yield from _section(_title(report))
     if any(problem.fault is Fault.WRONG_LISTENER for problem in report.problems):
         direct = next(problem for problem in report.problems if problem.fault is Fault.WRONG_LISTENER)
         yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ")
@@ -267,6 +273,14 @@ def _working_line(report: DoctorReport) -> Iterator[str]:
     if tried.unreachable:
         missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.unreachable)
         yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ")
+
+
+def _title(report: DoctorReport) -> str:
+    """Return the heading above the command: it says that it works only of what was tried."""
+    best = None if report.trial is None else report.trial.best
+    if any(problem.fault is Fault.WRONG_LISTENER for problem in report.problems) or (best is not None and best.works):
+        return "Works now"
+    return "Works in part" if best is not None else "No command works yet"
 
 
 def _no_line(outcome: TrialOutcome | None) -> str:

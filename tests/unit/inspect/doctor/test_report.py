@@ -53,8 +53,17 @@ def test_a_fix_of_brokers_ends_with_a_look_from_the_client() -> None:
     assert "     kproxy doctor" in shown
 
 
+def test_a_login_that_is_needed_ends_with_a_look_with_it() -> None:
+    """Only if kproxy knows what the login needs."""
+    for mechanism, is_known in (("SCRAM-SHA-256", True), ("X", False)):
+        fix = (f"sasl.mechanism={mechanism}",)
+        problem = finding(Fault.LOGIN_NEEDED, ("k:1",), "It is so.", Responsible.CLIENT, fix=fix)
+        shown = lines(problem, line=CommandLine({"bootstrap_servers": ("k:1",)}))
+        assert (f"     kproxy doctor -b k:1 --sasl {mechanism} --sasl-username USER" in shown) is is_known
+
+
 def test_what_matters_most_comes_last() -> None:
     shown = lines(finding(Fault.PORT_CLOSED, ("k:1",), "It is so.", Responsible.BROKER, fix=("a=b",)))
     sections = [one for one in shown if one and one[0].isupper()]
-    assert sections == ["Why", "What your client will say", "Fix for good", "Works now", "Verdict"]
+    assert sections == ["Why", "What your client will say", "Fix for good", "No command works yet", "Verdict"]
     assert shown[-1] == "   1 problem: nothing listens on the port [port-closed]."

@@ -77,6 +77,8 @@ def test_a_line_reaching_some_brokers_asks_for_other_addresses() -> None:
     assert "a client reached 1 of 2 brokers. b.example:9092: refused" in said
     assert "Not tried: other addresses for the others, which only you know: --map 'node:2=HOST:PORT'" in said
     assert not value["works_now"]["works"]
+    assert "Works in part" in said
+    assert "Works now" not in said
     assert (
         "Not tried: other addresses" not in of(found, TrialOutcome(TrialResult(tried.line, 1, 2, None, "TLS: …"), 1))[0]
     )

@@ -120,7 +120,8 @@ def test_kafkas_tool_formats_once_for_each_kind_of_settings(
         at = NodeListener(CONTROLLER, Address(HOST, port), Address(HOST, port))
         format_storage(programs, node, controller_properties(3000, node.data, at, 3, {}, more), new_uuid())
         meta = (node.data / "meta.properties").read_text()
-        return re.findall(r"cluster\.id=(\S+)", meta)[0], (node.data / "bootstrap.checkpoint").read_bytes()
+        (checkpoint,) = node.data.rglob("*.checkpoint")
+        return re.findall(r"cluster\.id=(\S+)", meta)[0], checkpoint.read_bytes()
 
     ids, levels = zip(*(formatted(f"same-{port}", port) for port in (1, 2, 3)), strict=True)
     assert ran == ["kafka-storage"]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,12 @@ _HERE = Path(__file__).parent
 _INT32 = Struct(">i")
 _RANGE = Struct(">hhh")
 _GENERATE = Struct(">hhqb")
+
+# The packages of classes, before which version they had another name, and which.
+_MOVED = (
+    ((4, 0), ".common.record.internal.", ".common.record."),
+    ((4, 4), ".common.utils.internals.", ".common.utils."),
+)
 
 # Profiles of a random message: small, with one array of thousands, with one field of 70 KB and more.
 SMALL, WIDE, HEAVY = 0, 1, 2
@@ -182,8 +188,9 @@ def _compiled(java: str, kafka_version: str, jars: list[str], folder: Path) -> P
     complete.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=complete.parent) as partial:
         classes = Path(partial, "classes")
-        if kafka_version.startswith("3."):
-            sources = [_as_of_kafka_3(source, Path(partial)) for source in sources]
+        moved = {now: then for before, now, then in _MOVED if _numbers(kafka_version) < before}
+        if moved:
+            sources = [_as_of_then(source, moved, Path(partial)) for source in sources]
         compiler = [
             java,
             "-m",
@@ -211,8 +218,15 @@ def _compiled(java: str, kafka_version: str, jars: list[str], folder: Path) -> P
     return complete
 
 
-def _as_of_kafka_3(source: Path, folder: Path) -> Path:
+def _numbers(kafka_version: str) -> tuple[int, ...]:
+    return tuple(map(int, kafka_version.split(".")[:2]))
+
+
+def _as_of_then(source: Path, moved: Mapping[str, str], folder: Path) -> Path:
     """A copy of a source with the packages that the classes had then."""
+    text = source.read_text()
+    for now, then in moved.items():
+        text = text.replace(now, then)
     copy = folder / source.name
-    copy.write_text(source.read_text().replace(".common.record.internal.", ".common.record."))
+    copy.write_text(text)
     return copy

@@ -88,9 +88,12 @@ class Programs:
             *args,
         ]
 
+    def is_before(self, major: int, minor: int) -> bool:
+        """Return whether this is a version of Kafka before `major`.`minor`."""
+        return tuple(int(part) for part in re.findall(r"\d+", self.version)[:2]) < (major, minor)
+
     def _main_class(self, main: str) -> str:
-        is_older = tuple(int(part) for part in re.findall(r"\d+", self.version)[:2]) < (4, 4)
-        return _BEFORE_4_4[main] if is_older and main in _BEFORE_4_4 else TOOLS.get(main, main)
+        return _BEFORE_4_4[main] if main in _BEFORE_4_4 and self.is_before(4, 4) else TOOLS.get(main, main)
 
     def _sharing(self) -> Sequence[str]:
         archive = self.archive

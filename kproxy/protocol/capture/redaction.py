@@ -17,15 +17,19 @@ SHOWN = frozenset({
     "CoordinatorKeys", "Documentation", "EntityName", "EntityType", "ErrorMessage", "Feature", "GroupId",
     "GroupInstanceId", "GroupState", "GroupType", "Groups", "GroupsNames", "Host", "HostFilter", "Key", "Leader",
     "LogDir", "Match", "Mechanism", "Mechanisms", "MemberId", "Name", "Path", "Principal", "PrincipalFilter",
-    "ProtocolData", "ProtocolName", "ProtocolType", "Rack", "RackId", "Reason", "ResourceName", "ResourceNameFilter",
-    "StateFilters", "StatesFilter", "Topic", "TopicName", "TopicNames", "Topics", "TransactionState",
+    "PrincipalName", "PrincipalType", "ProtocolData", "ProtocolName", "ProtocolType", "Rack", "RackId", "Reason",
+    "ResourceName", "ResourceNameFilter", "StateFilters", "StatesFilter", "StatusDetail", "SubtopologyId",
+    "TokenRequesterPrincipalName", "TokenRequesterPrincipalType", "Topic", "TopicName", "TopicNames", "Topics",
+    "TransactionState",
     "TransactionalId", "TransactionalIdPattern", "TransactionalIds", "TypesFilter", "UnknownStateFilters", "User",
     "V3AndBelowTransactionalId",
 })  # fmt: skip
 
 # Reviewed, and redacted: values of configurations (a JAAS line, the password of a key store), the metadata that
-# applications write with their offsets, errors that may quote records.
-HIDDEN = frozenset({"Value", "CommittedMetadata", "Metadata", "BatchIndexErrorMessage", "AcknowledgeErrorMessage"})
+# applications write with their offsets, errors that may quote records, the ids of delegation tokens.
+HIDDEN = frozenset({
+    "Value", "CommittedMetadata", "Metadata", "BatchIndexErrorMessage", "AcknowledgeErrorMessage", "TokenId",
+})  # fmt: skip
 
 # Messages whose ErrorMessage may quote the request: a value, a token, a record.
 _QUOTING = frozenset({

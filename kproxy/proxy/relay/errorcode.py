@@ -16,13 +16,8 @@ from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
 
 LONGEST = 1024
 """The most bytes of a response that are examined, from behind its correlation id on."""
-WITHOUT_DEFINITION = frozenset({
-    ApiKey.UNREGISTER_BROKER, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    ApiKey.PUSH_TELEMETRY, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER,
-    ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, ApiKey.UNREGISTER_CONTROLLER,
-})  # fmt: skip
-"""The APIs that kafka-python does not define, and whose responses begin with the throttle time and the error code."""
+WITHOUT_DEFINITION = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""The APIs without a definition, whose responses begin with the throttle time and the error code."""
 _BEHIND_THROTTLE_TIME = 1 + 4  # of the header, an empty section of tagged fields
 
 

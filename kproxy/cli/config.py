@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.findings import format_option, print_findings
 from kproxy.cli.flags import ConfiguredCommand, given_options, servers_argument
 from kproxy.cli.group import kproxy
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
 
 
 @kproxy.group("config", invoke_without_command=True)
@@ -28,12 +32,19 @@ def config_group(ctx: click.Context) -> int:
 
 @config_group.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.argument("family", required=False)
+@click.argument("name", required=False)
 @format_option
-def check(file: Path, form: str) -> int:
+def check(file: Path, family: str | None, name: str | None, form: str) -> int:
     """Check FILE as 'kproxy run -c FILE' would read it on this machine.
 
     \b
       kproxy config check kproxy.yaml
+      kproxy config check kproxy.yaml produce orders-1   # may clients do this?
+
+    With FAMILY and NAME, the command says whether clients may use this family of APIs (produce, topic, group,
+    transaction, admin) for the topic, group or transactional id NAME, and which option decides that. The exit code is
+    0 if they may in each cluster of FILE, otherwise 1.
 
     The command reports all mistakes at once, with their lines. This includes unusable certificates, keys, passwords
     and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, 1 with mistakes, and 2 if
@@ -52,6 +63,14 @@ def check(file: Path, form: str) -> int:
             raise
         print_findings(error.diagnostics, form)
         return exit_code(error.diagnostics)
+    if family is not None:
+        from kproxy.config.access import FAMILIES
+
+        if family not in FAMILIES:
+            raise click.UsageError(f"{family!r} is no family of APIs; allowed: {', '.join(FAMILIES)}")
+        if name is None and FAMILIES[family]:
+            raise click.UsageError(f"{family} needs a name: kproxy config check {file} {family} NAME")
+        return _explain_access(config, family, name or "*", form)
     if form != "text":
         print_findings([], form)
         return 0
@@ -61,6 +80,21 @@ def check(file: Path, form: str) -> int:
     for command in unchecked_commands(config):
         click.echo(f"not run: {command}")
     return 0
+
+
+def _explain_access(config: Config, family: str, name: str, form: str) -> int:
+    """Say for each cluster whether clients may do this, and why. Return 0 if they may in all, otherwise 1."""
+    decisions = {cluster.name: cluster.access.decide(family, name) for cluster in config.served}
+    if form == "text":
+        for cluster, decision in decisions.items():
+            click.echo(f"cluster {cluster}: {'allowed' if decision.allows else 'refused'}: {decision.reason}")
+    else:
+        values = [
+            {"cluster": cluster, "allowed": decision.allows, "reason": decision.reason}
+            for cluster, decision in decisions.items()
+        ]
+        click.echo(json.dumps({"access": values}, indent=2, ensure_ascii=False))
+    return 0 if all(decision.allows for decision in decisions.values()) else 1
 
 
 @config_group.command(cls=ConfiguredCommand)

@@ -4,6 +4,7 @@
     sasl          the options for logging in
     tls           the options for TLS
     declarations  the words that declare an option
+    access        what clients may change: rules, and what follows from them
     kinds         how kproxy reads, prints and describes each kind of value
     hop           `--via`: proxies and SSH servers
     values        port ranges, addresses to advertise, maps

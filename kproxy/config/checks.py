@@ -74,6 +74,9 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
         if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
             yield _violation(text, ("forward", index), at=at)
+    if cluster.allow_groups and not cluster.read_only:
+        text = "is an exception to read-only, which is off; allowed: together with read-only"
+        yield _violation(text, "allow-groups", "read-only", at=at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
         yield _violation(text, key, at=at)
 

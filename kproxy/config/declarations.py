@@ -17,9 +17,10 @@ LOCAL = "Where clients connect"
 REACH = "Reaching the brokers"
 TLS = "Encryption"
 LOGIN = "Logging in to the brokers"
+ACCESS = "What clients may change"
 LIMITS = "Limits"
 PROCESS = "The process"
-GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, LIMITS, PROCESS)
+GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, ACCESS, LIMITS, PROCESS)
 
 
 class Reload(Enum):

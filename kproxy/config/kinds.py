@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.config import hop, values
+from kproxy.config.access import FAMILIES, RULE, AccessRule, NamePattern
 from kproxy.config.hop import Hop
 from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Forward, Map, PortRange, Sni, quote
 
@@ -38,6 +39,8 @@ class ValueKind(Generic[T]):
     show: Callable[[Any], str | int | bool]
     schema: Schema
     optional: bool = False
+    nested: bool = False
+    """In YAML, it may also be a mapping: its words are the two keys, and what stands below them."""
 
     def read(self, value: object) -> T | None:
         """Return the value of text or of a Python value.
@@ -206,6 +209,21 @@ def _of(
 
 _PORTS = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
 _FORWARD = "[HOST:]PORT=HOST:PORT"
+_RULE_NAMES = {"type": "object", "propertyNames": {"enum": [*FAMILIES]}, "minProperties": 1, "additionalProperties": {
+    "anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+}}  # fmt: skip
+_RULE = {
+    "anyOf": [
+        string(rf"^(allow|deny)\s+({'|'.join(FAMILIES)})(\s+[^\s,]+)+$"),
+        {
+            "type": "object",
+            "properties": {"allow": _RULE_NAMES, "deny": _RULE_NAMES},
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+        },
+    ]
+}
 ADVERTISE = _of(Advertise, "HOST[:FIRST_PORT]", "HOST[:FIRST_PORT]", r"^[^\s,/@]+$")
 PORT_RANGE = _of(PortRange, "FIRST[-LAST]", "FIRST-LAST, or FIRST for the 200 ports that start there", _PORTS, int)
 ROUTE_MAP = _of(
@@ -213,6 +231,8 @@ ROUTE_MAP = _of(
 )
 SNI = _of(Sni, "NAME", "a host name with {node} before its first dot", r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$")
 FORWARD = _of(Forward, _FORWARD, _FORWARD, r"^[^=\s]+\s*=\s*[^=\s]+:\d+$", optional=False)
+GROUP_PATTERN = _of(NamePattern, "PATTERN", "a group id, with * for any text", r"^[^\s,]+$", optional=False)
+ACCESS_RULE = replace(_of(AccessRule, "RULE", RULE, _RULE, optional=False), nested=True)
 EXIT_WITH = _of(ExitWith, "PATH|PID|URL", "PATH, a process id, http://…, https://…", "^.+$", optional=False)
 VIA = ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
 ADMIN_TOKEN = ValueKind(

@@ -15,7 +15,9 @@ from typing import Literal
 
 from kproxy.base.address import Address
 from kproxy.config import checks, kinds
+from kproxy.config.access import AccessRule, AccessRules, NamePattern
 from kproxy.config.declarations import (
+    ACCESS,
     CLUSTER,
     LIMITS,
     LOCAL,
@@ -45,6 +47,7 @@ OTHER_LISTENERS = tuple(Address("127.0.0.1", port) for port in (19292, 19492, 19
 
 _cluster, _local, _reach = (partial(option, group) for group in (CLUSTER, LOCAL, REACH))
 _limit = partial(option, LIMITS, reload=Reload.LIVE)
+_access = partial(option, ACCESS, reload=Reload.DRAINS_ALL)
 _process = partial(option, PROCESS)
 
 
@@ -126,6 +129,22 @@ class ClusterConfig(TlsOptions, SaslOptions):
     connect_timeout: float = _reach(
         kinds.duration(0.001, 3600), "Time limit for opening one upstream connection.", default=5.0, reload=Reload.LIVE
     )
+    read_only: bool = _access(
+        BOOLEAN,
+        "Refuse each request that changes something, with the error that Kafka has for it: no client writes records, "
+        "joins a group, commits offsets, or changes topics or settings.",
+    )
+    allow_groups: tuple[NamePattern, ...] = _access(
+        kinds.GROUP_PATTERN,
+        "Group that clients may use in spite of read-only: dev-alice, 'dev-*'.",
+        repeatable=True,
+    )
+    rules: tuple[AccessRule, ...] = _access(
+        kinds.ACCESS_RULE,
+        "What clients may change, in order: the first rule that matches decides. 'allow produce orders-*', "
+        "'deny group payments'. If none matches, read-only decides.",
+        repeatable=True,
+    )
     retire_after: float = _limit(
         kinds.duration(0, 30 * 86400),
         "Close the port of a node that has been absent and unused for this long.",
@@ -154,6 +173,11 @@ class ClusterConfig(TlsOptions, SaslOptions):
     """
     admin_port: int = field(default=0, init=False, repr=False)
     """The port of the admin endpoint, if that is on the same host; the `Config` that this belongs to sets it."""
+
+    @property
+    def access(self) -> AccessRules:
+        """What clients may change."""
+        return AccessRules(self.read_only, self.allow_groups, self.rules)
 
     @property
     def title(self) -> str:

@@ -245,6 +245,11 @@ class YamlReader:
         items = node.value if setting.repeatable and isinstance(node, yaml.SequenceNode) else [node]
         texts: list[object] = []
         for item in items:
+            if setting.kind.nested and isinstance(item, yaml.MappingNode):
+                for node_of_names, text in self.nested(setting, item, f"{path}[{len(texts)}]", loc):
+                    self.layer.origins[*loc, len(texts)] = self.origin(node_of_names)
+                    texts.append(text)
+                continue
             wrong = self.no_value(item)
             if wrong:
                 place = path if item is node else f"{path}[{len(texts)}]"
@@ -258,6 +263,24 @@ class YamlReader:
                     texts.append(part.strip())
         if loc not in self.layer.failed:
             self.layer.put(setting, texts if setting.repeatable else texts[0], self.origin(key), cluster)
+
+    def nested(
+        self, setting: Setting, node: yaml.MappingNode, place: str, loc: OptionPath
+    ) -> Iterator[tuple[yaml.Node, str]]:
+        """Yield the words of a value that is a mapping of mappings, once for each inner key, with the node of it."""
+        for outer, inner in node.value:
+            pairs = inner.value if isinstance(inner, yaml.MappingNode) else ()
+            for key, names in pairs:
+                items = names.value if isinstance(names, yaml.SequenceNode) else [names]
+                words = [outer, key, *items]
+                if items and not any(self.no_value(word) for word in words):
+                    yield key, " ".join(word.value for word in words)
+                    continue
+                self.problem(key, place, f"has no names; allowed: {setting.kind.allowed}")
+                self.layer.failed.add(loc)
+            if not pairs:
+                self.problem(outer, place, f"has no family; allowed: {setting.kind.allowed}")
+                self.layer.failed.add(loc)
 
     def no_value(self, node: yaml.Node) -> str:
         """Return why a node is no text; "" if it is."""

@@ -1,5 +1,6 @@
 """The running proxy.
 
+access     what clients may change: refuses requests with Kafka's own errors
 admin      HTTP for operators, and the status page
 app        connects the parts on one event loop
 cluster    one cluster of the configuration: listeners, nodes, routes, sessions

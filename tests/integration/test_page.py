@@ -179,6 +179,20 @@ def test_forwards_are_shown_where_there_are_some(browser: Browser) -> None:
         assert browser.text("#forwards tbody").split("\t")[0] == "127.0.0.1:8083"
 
 
+def test_refused_requests_are_shown_where_there_are_rules(browser: Browser) -> None:
+    with shown(browser, snapshot()):
+        assert not browser.js("document.querySelector('#access-card').checkVisibility()")
+    refusal = {"api": "JoinGroup", "family": "group", "name": "<b>pay</b>", "client": "10.0.0.7", "client_id": "me"}
+    more = {"reason": "--read-only", "error": 30, "times": 3, "last": 1.0}
+    rules = ["read-only: refuses each request that changes something", "rule 'allow produce orders-*'"]
+    access = {"rules": rules, "refused": 17, "latest": [refusal | more]}
+    with shown(browser, snapshot(clusters=[cluster(access=access)])):
+        assert browser.js("[...document.querySelectorAll('#access-rules li')].map(x => x.innerText)") == rules
+        row = browser.text("#refusals tbody").split("\t")
+        assert row == ["JoinGroup", "<b>pay</b>", "me", "10.0.0.7", "--read-only", "3"]
+        assert "17 requests refused" in browser.text("#access-note")
+
+
 def test_what_was_left_out_is_told(browser: Browser) -> None:
     made = snapshot(clusters=[cluster(clients_left_out=55, groups_left_out=1)], draining=True, reloads=2)
     with shown(browser, made):

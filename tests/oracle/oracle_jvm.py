@@ -133,6 +133,24 @@ class Oracle(Program):
         answer = Reader(self._ask(b"G" + _INT32.pack(len(packed)) + b"".join(packed)))
         return [(answer.sized(), answer.sized()) for _ in wanted]
 
+    def refusals(self, requests: Sequence[tuple[bytes, int]]) -> list[Any]:
+        """What Kafka's request classes answer to these requests if each is refused with an error code.
+
+        None: nothing. False: they cannot read the request, as it has a value that Kafka does not know.
+        """
+        packed = [sized(request) + error.to_bytes(2, signed=True) for request, error in requests]
+        answer = Reader(self._ask(b"E" + _INT32.pack(len(packed)) + b"".join(packed)))
+        return [json.loads(answer.sized() or "null") for _ in requests]
+
+    def read(self, frames: Sequence[tuple[int, int, bytes]]) -> list[Any]:
+        """The bodies of responses, each with its API key and version; with key -1 of requests."""
+        packed = [
+            key.to_bytes(2, signed=True) + version.to_bytes(2, signed=True) + sized(frame)
+            for key, version, frame in frames
+        ]
+        answer = Reader(self._ask(b"J" + _INT32.pack(len(packed)) + b"".join(packed)))
+        return [json.loads(answer.sized()) for _ in frames]
+
     def verdicts(self, results: Sequence[Result]) -> list[str]:
         """Of each: "replaced", "emptied" or "capped" if it is what it must be, else what is wrong with it."""
         command = bytearray(b"C" + _INT32.pack(len(results)))

@@ -144,9 +144,9 @@ sarama> Kerberos init error as …
 
 == not-authorized: The user lacks a right (ACL)
 The login is fine, or the cluster needs none, but an ACL does not allow this user this operation on the topic, group,
-transaction or cluster.
+transaction or cluster. Or kproxy refuses it: `--read-only`, `rules`.
 Check: `kafka-acls --list --bootstrap-server HOST:PORT` shows the rules. The broker's log (`kafka.authorizer.logger`)
-names the principal, the operation and the resource.
+names the principal, the operation and the resource. If kproxy refused it, kproxy's log says so (`refused … of the client`).
 Fix: Let an administrator add the rule: `kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME
 --operation OPERATION --topic TOPIC` (or `--group`, `--cluster`, `--transactional-id`).
 java> TopicAuthorizationException: Not authorized to access topics: […]

@@ -91,6 +91,33 @@ UPSTREAM_SPEAKS_TLS_ALERT = Message(
     fault=Fault.PLAINTEXT_TO_TLS,
     reason="upstream-speaks-tls-alert",
 )
+REQUEST_REFUSED = Message(
+    "cluster {cluster}: refused {api}{what} of the client {client}: {reason}{allowed}",
+    "The client wanted to change something that the access rules forbid: `--read-only`, or a rule in `rules`. The client "
+    "got Kafka's error for it. If it may do that, add the group to `--allow-groups`, or an `allow` rule; `kproxy config "
+    "check FILE FAMILY NAME` says which rule decides.",
+    fault=Fault.NOT_AUTHORIZED,
+)
+ACCESS_API_REFUSED = Message(
+    "the client sent a {api} request, an API between brokers: the access rules refuse it",
+    "Clients do not use this API. Without `--read-only` and `rules`, kproxy passes it on.",
+    reason="api-refused",
+    fault=Fault.NOT_AUTHORIZED,
+)
+ACCESS_PRODUCE_WITHOUT_ACKS = Message(
+    "the client sent a Produce request with acks=0 to topic {topic}, which gets no answer, so that kproxy closes the connection: {text}",
+    "Nothing else shows a producer with acks=0 that its records are refused. Set `acks=1` or `acks=all` in it, so that it "
+    "gets the error.",
+    reason="produce-refused",
+    fault=Fault.NOT_AUTHORIZED,
+)
+ACCESS_REQUEST_TOO_LARGE = Message(
+    "the client sent a {api} request of {size} bytes that the access rules must judge; kproxy reads at most {most} bytes of one",
+    "Split the request, for example into one for each topic. Or change the rules (`--read-only`, `rules`) so that they "
+    "allow the whole family of the API.",
+    reason="refused-request-too-large",
+    fault=Fault.NOT_AUTHORIZED,
+)
 CLOSED_BEFORE_FIRST_ANSWER = Message(
     "{node} closed the connection before it answered the client's first request",
     "The broker was stopping, or its log has the reason.",

@@ -102,6 +102,9 @@ class Clusters:
     def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
         config = upstream.config
         servers = ",".join(str(server) for server in config.bootstrap_servers)
+        if config.upstream == gateway.active:
+            for line in config.access.describe():
+                log.info("cluster %s: %s", config.name, line)
         if config.upstream == gateway.active and config.default_port_user:
             log.warning(
                 "cluster %s: kproxy listens on %s, because %s refers to its usual port: give clients %s",

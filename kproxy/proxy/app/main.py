@@ -324,7 +324,8 @@ class App:
 
     def _report(self, gateway: Gateway) -> ClusterStatus:
         switch = None if self._switching is None else self._switching.status(gateway.config.name)
-        return replace(report(gateway), switch=switch)
+        sessions = self._sessions.clusters.get(gateway.config.name)
+        return replace(report(gateway), switch=switch, access=None if sessions is None else sessions.access.status)
 
     def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
         needs = requires or self._config.ready_requires

@@ -24,6 +24,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.greeting import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNode, LocaliseForHost, Routes
+from kproxy.proxy.cluster.clusteraccess import ClusterAccess
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
@@ -79,6 +80,7 @@ class Sessions:
         self.drained = asyncio.Event()  # set while there is no connection
         self.drained.set()
         self._warned_of: set[str] = set()  # mechanisms
+        self.access = ClusterAccess(config.name, config.access, metrics, partial(setattr, pump.selector, "wake", True))
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
 
@@ -125,6 +127,7 @@ class Sessions:
         if route.unit is not None:
             connection.unit = route.unit
             route.unit.session_opened(session, upstream.label, connection.peer.host)
+        self.access.session_opened(session, connection.peer)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, upstream.login))
         if first:
@@ -161,6 +164,7 @@ class Sessions:
         they could not be switched.
         """
         self._pending.tls = update.tls
+        self.access.configure(update.config.access)
         units, cluster_route = {"": (update.config, update.concerns), **update.parts}, self._routes[""]
         for name, (config, _) in units.items():
             self._routes[name].config = config

@@ -134,6 +134,8 @@ counter kproxy_endpoints_rewritten_total{cluster,api}: Advertised addresses that
   of the response.
 counter kproxy_refused_total{cluster,side,reason}: Connections or frames that kproxy refused, by the side at fault and
   the reason.
+counter kproxy_requests_refused_total{cluster,api}: Requests that kproxy refused in whole or in part because of
+  --read-only or rules, by API.
 counter kproxy_config_reloads_total{outcome}: Reloads of the configuration since start, by outcome: success, or
   failure if a mistake changed nothing.
 gauge kproxy_config_last_reload_success_timestamp_seconds{}: Unix time at which the configuration was last read
@@ -174,6 +176,7 @@ _ROWS: dict[str, Callable[[Metrics], Iterable[MetricSample]]] = {
     "kproxy_upstream_dial_failures_total": lambda m: m.dial_failures.items(),
     "kproxy_endpoints_rewritten_total": lambda m: m.endpoints_rewritten.items(),
     "kproxy_refused_total": lambda m: m.refusals.items(),
+    "kproxy_requests_refused_total": lambda m: m.refused_requests.items(),
     "kproxy_config_reloads_total": lambda m: [((outcome,), count) for outcome, count in m.reloads.items()],
     "kproxy_config_last_reload_success_timestamp_seconds": lambda m: [((), int(m.reload_succeeded_at))],
     "kproxy_log_lines_dropped_total": lambda m: [((), m.log_lines_dropped())],

@@ -47,6 +47,8 @@ class Metrics:
         """By cluster and node."""
         self.refusals: Counter[tuple[str, str, str]] = Counter()
         """By cluster, side and reason."""
+        self.refused_requests: Counter[tuple[str, str]] = Counter()
+        """By cluster and API."""
         self.dials: dict[tuple[str, ...], Durations] = {}
         """By cluster and node, and upstream if the cluster has some."""
         self.dial_failures: Counter[tuple[str, ...]] = Counter()
@@ -100,6 +102,10 @@ class Metrics:
     def count_refusal(self, cluster: str, side: str, reason: str) -> None:
         """Count a connection or a frame that kproxy refused because of `side` ("client" or "upstream")."""
         self.refusals[cluster, side, self._known(reason)] += 1
+
+    def count_refused_request(self, cluster: str, api: str) -> None:
+        """Count a request that the access rules forbid; `api` is a name of the table of APIs."""
+        self.refused_requests[cluster, api] += 1
 
     def add_dial(self, cluster: str, node: str, seconds: float, upstream: str = "") -> None:
         """Count an upstream connection that was opened; `seconds` include the route and TLS."""

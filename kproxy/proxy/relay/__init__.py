@@ -4,6 +4,7 @@
     requests              what kproxy must read of a request beyond its first 12 bytes; SASL tokens without a header
     introduction          sans-IO: the client id and the software's name that a client sends
     inflight              sans-IO: the requests that have no response yet, in their order
+    judged                sans-IO: what an authorizer decides about a request, and the responses that it changes
     guard                 sans-IO: limits a client after a switch: its first writes, its positions
     conversation          sans-IO: which frames may pass, and when; the client's frames
     responses             sans-IO: the broker's frames
@@ -57,6 +58,8 @@ Holding
  * A login may have a lifetime (KIP-368). After 85 to 95 % of it, kproxy fetches the credentials, holds the client's
    requests at the end of one, logs in again, and releases them (`kproxy.proxy.cluster.insessionchannel`). So requests
    wait only for the round trips. A lifetime below one second counts as one second, a negative one as none.
+ * Access rules judge a request before any guard (`judged`, `kproxy.proxy.access`). A request that is refused before it
+   has come whole is discarded as it comes. What costs too much in one turn waits, held, for the next.
  * Before a cluster is switched, kproxy holds only writes (`kproxy.proxy.cluster.writehold`). A session is held from its
    first write on; what stands behind a write waits too. No write is under way when each has been sent whole, answered
    whole, and the client's system has confirmed that the answer arrived. This costs nothing for each frame: a session

@@ -4,9 +4,9 @@ from kproxy.protocol.rewrite.plain cimport PlainResponse
 
 
 cdef class Call:
-    cdef public object api, counters, guard, highest, plan
+    cdef public object api, authorizer, counters, guard, highest, plan
     cdef public int key, version
-    cdef public bint edited, is_local, special
+    cdef public bint edited, is_judged, is_local, special
     cdef public PlainResponse plain
 
 
@@ -16,3 +16,4 @@ cdef class OwnCall(Call):
 
 cdef class LocalCall(Call):
     cdef public object answer
+    cdef public Py_ssize_t size

@@ -21,6 +21,7 @@ from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
     from kproxy.proxy.relay.guard import Guard
+    from kproxy.proxy.relay.judged import Authorizer
 
 # The APIs that a client uses before and for its login.
 LOGIN_APIS = frozenset({ApiKey.API_VERSIONS.value, ApiKey.SASL_HANDSHAKE.value, ApiKey.SASL_AUTHENTICATE.value})
@@ -35,13 +36,16 @@ LONGEST_REQUEST = 1024 * 1024
 
 
 class GuardVerdict(Enum):
-    """The verdict on a request. A guard may also answer the request: then the verdict is the answer."""
+    """The verdict of a guard or an authorizer on a request. It may also answer the request: then that is the verdict.
+
+    An authorizer has two more: see `judged`.
+    """
 
     PASS = auto()
     MORE = auto()
     """It cannot be judged before it has come whole."""
     HOLD = auto()
-    """It waits, with what stands behind it; it is judged again when the guard calls for it."""
+    """It waits, with what stands behind it; it is judged again when the guard or the authorizer calls for it."""
 
 
 class Counters(Protocol):
@@ -58,10 +62,12 @@ class Call:
 
     __slots__ = (
         "api",
+        "authorizer",
         "counters",
         "edited",
         "guard",
         "highest",
+        "is_judged",
         "is_local",
         "key",
         "plain",
@@ -77,6 +83,8 @@ class Call:
         self.counters = counters
         self.highest = highest
         self.guard: Guard | None = None
+        self.authorizer: Authorizer | None = None
+        self.is_judged = False  # by one of the two
         self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
         # True if its requests must be read beyond their first 12 bytes, or judged by a guard.
@@ -114,12 +122,13 @@ class OwnCall(Call):
 class LocalCall(Call):
     """Requests that kproxy answers itself: they reach no broker, and are not counted.
 
-    `answer` returns the answer for a correlation id.
+    `answer` returns the answer for a correlation id. `size` is the number of bytes that wait with it.
     """
 
-    __slots__ = ("answer",)
+    __slots__ = ("answer", "size")
 
-    def __init__(self, key: int, version: int, answer: Callable[[int], bytes]) -> None:
+    def __init__(self, key: int, version: int, answer: Callable[[int], bytes], size: int = 0) -> None:
+        self.size = size
         self.api = ""
         self.key = key
         self.version = version

@@ -14,11 +14,14 @@ The client's side is in one of these states:
 
     between   a request, or a token, begins with the next byte
     within    `_left_to_broker` bytes of a request that passes have not come yet; what comes passes unread
+    discards  `_left_to_broker` bytes of a request that kproxy refuses have not come yet; none of them passes
     begun     a request has begun that cannot be judged yet: `_client_tail` is what has come of it
     held      `hold_count`, and nothing is half sent: what comes waits in `_client_tail`, unread
 
     between, begun → within      the request passes. If it has a response, it is noted in flight first
     between, begun → between     it has come whole and passes; or kproxy answers it, and no byte of it passes
+    between, begun → discards    it is refused before it has come whole
+    discards → between           its last byte has come, and kproxy answers it
     between → begun              there are too few bytes to judge it
     within → between             its last byte has passed
     between, begun → held        `hold`, or the gate (`hold_before_first_request`) is met
@@ -29,13 +32,15 @@ The broker's side (`responses`) is between two responses or within one, and neve
 flight (`inflight`). What always holds:
 
  1. No response finds its request missing: a request is noted before its first byte passes.
- 2. A byte of the client passes once and in order, or is a byte of a request that kproxy answers.
+ 2. A byte of the client passes once and in order, or is a byte of a request that kproxy answers, or that an
+    authorizer replaces by another one.
  3. kproxy's own requests (`ask`) pass whole, and only while the client's side is held.
  4. What kproxy answers itself goes to the client between two responses: it is in flight like the requests before it;
     `answers` is for now, and gets something only if nothing is in flight and no response is within.
  5. Once held, always held until the last `release`: each caller releases only its own hold.
- 6. What is kept is bounded: `_HEAD_LIMIT` bytes of a request; of a held client what one read brought; `MAX_IN_FLIGHT`
-    requests; of a response what `rewrite.response` says.
+ 6. What is kept is bounded: `_HEAD_LIMIT` bytes of a request, or what a guard or an authorizer needs; of a held client
+    what one read brought; `MAX_IN_FLIGHT` requests, and `MAX_LOCAL_BYTES` of kproxy's answers to them; of a response
+    what `rewrite.response` says.
  7. A WireError ends the conversation: nothing may be asked of it afterwards.
 """
 
@@ -64,6 +69,7 @@ from kproxy.proxy.relay.calls import (
 )
 from kproxy.proxy.relay.inflight import InFlight
 from kproxy.proxy.relay.introduction import NO_INTRODUCTION, read_introduction
+from kproxy.proxy.relay.judged import SubstitutedRequest
 from kproxy.proxy.relay.observer import ObserverStart
 from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism, skip_tokens
 from kproxy.proxy.relay.responses import Responses
@@ -72,6 +78,7 @@ from kproxy.proxy.switching.writes import WRITES
 if TYPE_CHECKING:
     from kproxy.protocol.capture.sessioncapture import CaptureStart
     from kproxy.proxy.relay.guard import Guard, GuardedCalls
+    from kproxy.proxy.relay.judged import Authorizer, DiscardedRequest
 
 # The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
@@ -100,6 +107,7 @@ class Conversation:
         "_all_calls",
         "_calls",
         "_client_tail",
+        "_discarded",
         "_guarded",
         "_half_sent",
         "_head_limit",
@@ -140,6 +148,7 @@ class Conversation:
         self._client_tail = b""  # the beginning of a frame that cannot be judged yet; if held, all that has come
         self._acks = Acks()
         self._half_sent: Call | None = None  # of `_left_to_broker`
+        self._discarded: DiscardedRequest | None = None  # if these bytes do not pass
         self._on_first: Callable[[], None] | None = None  # the gates: what to call when one is met
         self._on_write: Callable[[], None] | None = None
         self._guarded: GuardedCalls | None = None
@@ -266,8 +275,12 @@ class Conversation:
 
         Raises WireError if the client must be disconnected.
         """
-        end = len(chunk)
         at = self._left_to_broker
+        if at and self._discarded is not None:
+            chunk, at = self._discard(chunk, self._discarded), 0
+            if not chunk:
+                return b""
+        end = len(chunk)
         if at >= end:
             self._left_to_broker = at - end
             return chunk
@@ -283,7 +296,7 @@ class Conversation:
             self._check_first_request(chunk)
         view = chunk  # what is read of it; compiled, this has a type (docs/performance.md)
         calls, limit, in_flight = self._calls, self._max_request, self._in_flight
-        cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
+        cut: list[tuple[int, int, bytes]] = []  # requests that kproxy answers or replaces, and what passes instead
         stop = end - 12
         # A run, requests of one kind with ids in a row, is noted as one; `code` is its API and version, or -1 if the
         # next request needs a look even if it is alike.
@@ -321,7 +334,7 @@ class Conversation:
                 code = -1
             elif not call.special:
                 end_id += 1
-            elif call.guard is not None:
+            elif call.is_judged:
                 verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
                 if verdict is GuardVerdict.MORE or verdict is GuardVerdict.HOLD:
                     break
@@ -334,8 +347,9 @@ class Conversation:
                     if first != end_id:
                         call.counters.count += end_id - first
                         in_flight.note(call, first, end_id, now)
-                    self._answer(LocalCall(call.key, call.version, partial(_constant_answer, verdict)), correlation_id)
-                    _cut_out(cut, at, after)
+                    self._execute(verdict, call, chunk[at : after if after < end else end], correlation_id, now)
+                    passes = verdict.request if isinstance(verdict, SubstitutedRequest) else b""
+                    _cut_out(cut, at, after if after < end else end, passes)
                     call, first, end_id = None, 0, 0
             elif call.key == _SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
@@ -369,7 +383,7 @@ class Conversation:
             if len(self._client_tail) > self._head_limit and not self.hold_count:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
-        return _without(chunk, cut) if cut else chunk
+        return _replaced(chunk, cut) if cut else chunk
 
     def hold(self) -> None:
         """Let no further request pass: what the client sends behind the present one stays here.
@@ -389,25 +403,74 @@ class Conversation:
     def guard(self, guard: Guard) -> None:
         """Let this guard judge requests. To be called before the client has sent anything."""
         self._all_calls = self._guarded = guard.wrap(self._all_calls)
-        self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
+        self._head_limit = max(self._head_limit, LONGEST_REQUEST + _HEAD_LIMIT)
+        self._choose_calls()
+
+    def authorize(self, authorizer: Authorizer) -> None:
+        """Let this authorizer judge requests, before any guard. To be called before the client has sent anything."""
+        self._all_calls = authorizer.wrap(self._all_calls)
+        self._head_limit = max(self._head_limit, authorizer.longest + _HEAD_LIMIT)
         self._choose_calls()
 
     def _consult(
         self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float
-    ) -> GuardVerdict | bytes | None:
-        """Let the guard judge a request, chunk[at:end] of it; return None if it passes and has no response."""
-        guard, calls = call.guard, self._guarded
-        assert guard is not None
-        assert calls is not None
+    ) -> GuardVerdict | bytes | SubstitutedRequest | DiscardedRequest | None:
+        """Let the authorizer and the guard judge a request, chunk[at:end] of it.
+
+        Return None if it passes and has no response.
+        """
+        request = memoryview(chunk)[at:end]
+        passes: GuardVerdict | SubstitutedRequest = GuardVerdict.PASS
+        if call.authorizer is not None:
+            judged = call.authorizer.judge(call, request, size, now)
+            if not isinstance(judged, SubstitutedRequest) and judged is not GuardVerdict.PASS:
+                if judged is GuardVerdict.HOLD:
+                    self.hold()
+                return judged
+            passes = judged
         if call.key == _PRODUCE:
             expects = self._acks.expects_response(chunk, at, at + 4 + size, end, call)
             if not expects:
                 return GuardVerdict.MORE if expects is None else None
-        verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
+        guard, calls = call.guard, self._guarded
+        if guard is None or calls is None:
+            return passes
+        verdict = guard.judge(call, request, size, now)
         calls.keep_only(guard.keys)
         if verdict is GuardVerdict.HOLD:
             self.hold()
-        return verdict
+        return passes if verdict is GuardVerdict.PASS else verdict
+
+    def _execute(
+        self,
+        verdict: bytes | SubstitutedRequest | DiscardedRequest,
+        call: Call,
+        request: Buffer,
+        correlation_id: int,
+        now: float,
+    ) -> None:
+        """Answer a request, note what passes in its place, or begin to discard it."""
+        if isinstance(verdict, SubstitutedRequest):
+            call.counters.count += 1
+            self._in_flight.note(verdict.call, correlation_id, correlation_id + 1, now)
+        elif isinstance(verdict, bytes):
+            answer = LocalCall(call.key, call.version, partial(_constant_answer, verdict), len(verdict))
+            self._answer(answer, correlation_id)
+        else:
+            self._discarded = verdict
+            verdict.feed(request)
+
+    def _discard(self, chunk: Buffer, discarded: DiscardedRequest) -> Buffer:
+        """Let no byte of this request pass; return the bytes behind it. With its last byte, answer it."""
+        taken = min(self._left_to_broker, len(chunk))
+        discarded.feed(chunk[:taken])
+        self._left_to_broker -= taken
+        if not self._left_to_broker:
+            self._discarded = None
+            answer = discarded.answer()
+            call = LocalCall(discarded.key, discarded.version, partial(_constant_answer, answer), len(answer))
+            self._answer(call, discarded.correlation_id)
+        return chunk[taken:]
 
     def hold_before_write(self, on_held: Callable[[], None]) -> None:
         """Let all requests but writes pass. Before the next write, hold and call `on_held`."""
@@ -491,16 +554,16 @@ def _constant_answer(answer: bytes, correlation_id: int) -> bytes:
     return answer
 
 
-def _cut_out(cut: list[tuple[int, int]], at: int, after: int) -> None:
-    if cut and cut[-1][1] == at:
+def _cut_out(cut: list[tuple[int, int, bytes]], at: int, after: int, passes: bytes = b"") -> None:
+    if cut and cut[-1][1] == at and not cut[-1][2]:
         at = cut.pop()[0]
-    cut.append((at, after))
+    cut.append((at, after, passes))
 
 
-def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
-    pieces = []
+def _replaced(chunk: Buffer, cut: list[tuple[int, int, bytes]]) -> bytes:
+    pieces: list[Buffer] = []
     at = 0
-    for start, end in gaps:
-        pieces.append(chunk[at:start])
+    for start, end, passes in cut:
+        pieces += (chunk[at:start], passes)
         at = end
     return b"".join([*pieces, chunk[at:]])

@@ -26,13 +26,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from functools import partial
 
 from kproxy.base.messages.switches import REQUEST_TOO_LARGE_TO_EXAMINE
 from kproxy.protocol.rewrite.endpoints import Localise
-from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
+from kproxy.protocol.rewrite.response import Response
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
 from kproxy.proxy.relay.calls import LONGEST_REQUEST, Call, Calls, GuardVerdict
+from kproxy.proxy.relay.judged import ChangedResponse
 from kproxy.proxy.switching import requests, responses
 from kproxy.proxy.switching.clientsoftware import is_franz_go, is_librdkafka, rebuilds_store, sibling_consumers
 from kproxy.proxy.switching.doubts import ClientIdentity
@@ -308,8 +310,9 @@ class GuardedCall(Call):
         self._call = call
         self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
         self.guard = guard
+        self.authorizer = None
+        self.is_judged = self.special = True
         self.is_local = False
-        self.special = True
         looks = guard.inspects(call.key)
         self.edited = looks or call.edited
         self.plain = None if looks else call.plain
@@ -317,31 +320,7 @@ class GuardedCall(Call):
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         assert self.guard is not None
         if self.guard.inspects_response(self.key, size):
-            return _GuardedResponse(size, self._call, self.guard, localise)
+            inspect = partial(self.guard.on_response, self.key, self.version)
+            what = f"a {self.api} response that must be examined after a switch"
+            return ChangedResponse(size, self._call, inspect, what, localise)
         return self._call.respond(size, available, localise)
-
-
-class _GuardedResponse(Response):
-    """A response that a guard inspects, and may change, before it is rewritten."""
-
-    def __init__(self, size: int, call: Call, guard: Guard, localise: Localise) -> None:
-        super().__init__(size)
-        self._call = call
-        self._guard = guard
-        self._localise = localise
-        self._inner: Response | None = None  # for the bytes that the guard returned,
-        self._left = b""  # and the bytes that it has not taken yet
-
-    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
-        if self._inner is None:
-            self._hold(chunk, HOLD_LIMIT, f"a {self._call.api} response that must be examined after a switch")
-            if not ends:
-                return len(chunk), b""
-            judged = self._guard.on_response(self._call.key, self._call.version, bytes(self._held))
-            if not self._call.edited:
-                return len(chunk), judged
-            self._inner, self._left = self._call.respond(len(judged) - 4, len(judged), self._localise), bytes(judged)
-        inner = self._inner
-        taken, out = inner.feed(self._left)
-        self._left, self.busy, self.endpoints = self._left[taken:], inner.busy, inner.endpoints
-        return len(chunk), out if self.busy else b"".join((out, self._left))

@@ -11,7 +11,7 @@ cdef class Run:
 
 cdef class InFlight:
     cdef public object runs
-    cdef public Py_ssize_t count, local_runs
+    cdef public Py_ssize_t count, local_bytes, local_runs
     cdef public bint tokens
 
     cpdef note(self, Call call, long long first, long long end_id, double now)

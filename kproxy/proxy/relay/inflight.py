@@ -14,6 +14,8 @@ from kproxy.proxy.relay.calls import Call, LocalCall, OwnCall
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
 MAX_IN_FLIGHT = 100_000
+MAX_LOCAL_BYTES = 4 * 1024 * 1024
+"""The most bytes of kproxy's own answers that wait behind requests without a response."""
 
 
 class Run:
@@ -34,16 +36,17 @@ class Run:
 class InFlight:
     """The requests that one session waits for.
 
-    `count` is their number. `local_runs` is the number of runs that kproxy answers itself. `tokens`: SASL tokens
+    `count` is their number. `local_runs` is the number of runs that kproxy answers itself, and `local_bytes` what waits
+    with these. `tokens`: SASL tokens
     without headers may be in flight as well; they are not counted.
     """
 
-    __slots__ = ("count", "local_runs", "runs", "tokens")
+    __slots__ = ("count", "local_bytes", "local_runs", "runs", "tokens")
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque()
         self.count = 0
-        self.local_runs = 0
+        self.local_runs = self.local_bytes = 0
         self.tokens = False
 
     def note(self, call: Call, first: int, end_id: int, now: float) -> None:
@@ -57,6 +60,9 @@ class InFlight:
 
     def note_local(self, call: LocalCall, correlation_id: int) -> None:
         """Note a request that kproxy answers itself, when its turn comes. Raises WireError."""
+        self.local_bytes += call.size
+        if self.local_bytes > MAX_LOCAL_BYTES:
+            raise _too_many()
         last = self.runs[-1] if self.runs else None
         if last is None or last.call is not call or last.end_id != correlation_id:
             self.note(call, correlation_id, correlation_id + 1, 0.0)
@@ -81,6 +87,7 @@ class InFlight:
         self.local_runs -= 1
         self.count -= run.end_id - run.first
         assert isinstance(run.call, LocalCall)
+        self.local_bytes -= run.call.size * (run.end_id - run.first)
         return [run.call.answer(correlation_id) for correlation_id in range(run.first, run.end_id)]
 
 

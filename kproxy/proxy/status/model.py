@@ -129,6 +129,39 @@ class ForwardStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalStatus:
+    """Requests that the access rules have refused: those of one client with the same API and name."""
+
+    api: str
+    family: str
+    name: str
+    """The topic, group or transactional id; "" if the family has none."""
+    client: str
+    """The client's address, without a port."""
+    client_id: str
+    """The client's own words; "" if it sends none."""
+    reason: str
+    """The option that forbids them."""
+    error: int
+    """Kafka's error code, which the client received."""
+    times: int
+    last: float
+    """The Unix time of the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessStatus:
+    """What clients may not change, and what was refused to them."""
+
+    rules: tuple[str, ...]
+    """In words, in the order in which they are evaluated."""
+    refused: int
+    """Requests since the start."""
+    latest: tuple[RefusalStatus, ...]
+    """The latest refusals, the latest of all last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """One cluster. Its nodes are in order: brokers, then controllers."""
 
@@ -160,6 +193,8 @@ class ClusterStatus:
     upstreams: tuple[UpstreamStatus, ...] = ()
     """All upstreams, if the configuration names them; all other fields are then those of the active one."""
     switch: SwitchStatus | None = None
+    access: AccessStatus | None = None
+    """None if clients may change everything."""
 
     @property
     def present(self) -> tuple[NodeStatus, ...]:

@@ -145,6 +145,7 @@ class Live:
         ]
         value["forwards"] = [asdict(forward) for forward in cluster.forwards]
         value["upstreams"] = [_upstream(upstream) for upstream in cluster.upstreams]
+        value["access"] = None if cluster.access is None else asdict(cluster.access)
         value["switch"] = None if cluster.switch is None else asdict(cluster.switch)
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
         value["bootstrap_sessions"] = sum(session.node == "bootstrap" for session in sessions)

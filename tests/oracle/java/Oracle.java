@@ -23,6 +23,8 @@ import java.util.Map;
  * 'L' n * (key, oldest, newest)                        the versions that ApiVersions responses are capped to
  * 'C' n * (key, version, how byte, original, result,   is the result what it should be -> n * (verdict); see Comparison
  *          m * (kind byte, node id, host, port, local host, local port))
+ * 'E' n * (request, error int16)                       what Kafka answers if it refuses a request -> n * (JSON)
+ * 'J' n * (key, version, frame)                        a response, or with key -1 a request -> n * (JSON)
  * </pre>
  */
 public final class Oracle {
@@ -69,6 +71,20 @@ public final class Oracle {
                 }
             }
             case 'C' -> compare(in, out);
+            case 'E' -> {
+                for (int left = in.readInt(); left > 0; left--) {
+                    byte[] request = readBytes(in);
+                    writeText(out, Refusals.expected(request, in.readShort()));
+                }
+            }
+            case 'J' -> {
+                for (int left = in.readInt(); left > 0; left--) {
+                    short key = in.readShort();
+                    short version = in.readShort();
+                    byte[] frame = readBytes(in);
+                    writeText(out, key < 0 ? Refusals.readRequest(frame) : Refusals.read(key, version, frame));
+                }
+            }
             default -> throw new IllegalArgumentException("no such command: " + command);
         }
     }

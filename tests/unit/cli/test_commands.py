@@ -229,6 +229,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "forward": "8081=registry:8081",
+        "read-only": None, "allow-groups": "dev-*", "rules": "allow produce orders-*",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",

@@ -117,6 +117,21 @@ const groupTable = table($("groups"), "Consumer groups", [
   { label: "Clients", value: (x) => x.clients[0] ?? "", text: (x) => x.clients.slice(0, 5).map((one) => shown(one, 60)).join(", ") + (x.clients.length > 5 ? ` and ${x.clients.length - 5} more` : "") },
 ], 1);
 
+const refusalTable = table($("refusals"), "Refused requests", [
+  { label: "API", value: (x) => x.api, text: (x) => shown(x.api) },
+  { label: "Name", value: (x) => x.name, text: (x) => shown(x.name, 100) || "–" },
+  { label: "Client id", value: (x) => x.client_id, text: (x) => shown(x.client_id) || "(none)" },
+  { label: "Address", value: (x) => x.client, text: (x) => shown(x.client) },
+  { label: "Refused by", value: (x) => x.reason, text: (x) => shown(x.reason, 200) },
+  { label: "Times", number: true, value: (x) => x.times, text: (x) => digits(x.times) },
+], 5);
+function showAccess(c, none, urgent) {
+  hide($("access-card"), !c.access);
+  if (!c.access) return;
+  keyed($("access-rules"), c.access.rules, (x) => x, () => document.createElement("li"), (item, text) => put(item, shown(text, 300)));
+  refusalTable(c.access.latest.filter((x) => fits(x.api, x.name, x.client_id, x.client)), (x) => [x.api, x.family, x.name, x.client, x.client_id].join(" "), none ?? "kproxy has refused nothing yet.", urgent);
+  put($("access-note"), `${count(c.access.refused, "request")} refused since kproxy was started. The clients received Kafka's own error.`);
+}
 const forwardTable = table($("forwards"), "Forwards", [
   { label: "Local port", value: (x) => x.listen, text: (x) => shown(x.listen) },
   { label: "Leads to", value: (x) => x.to, text: (x) => shown(x.to) },
@@ -129,6 +144,7 @@ function showTables() {
   apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
   clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software)), clientKey, none ?? "No client is connected.", urgent);
   groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "kproxy has seen no consumer group.", urgent);
+  showAccess(c, none, urgent);
   hide($("forwards-card"), c.forwards.length === 0);
   forwardTable(c.forwards.filter((x) => (!only || x.problem) && fits(x.listen, x.to, x.problem)), (x) => x.listen, none ?? "There is none.", urgent);
   hide($("clients-left"), !c.clients_left_out);

@@ -24,6 +24,7 @@ from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.tls import connected
 from tests.unit.proxy.cluster.doorway import in_loop, shown_without_first, until
+from tests.unit.proxy.relay.talking import FETCH_V4, request, response
 
 NODE = NodeKey(NodeKind.BROKER, 1)
 NOBODY = Address("kafka", 9092)
@@ -60,6 +61,14 @@ class End:
             return not self.sock.recv(1)
         except BlockingIOError:
             return True
+
+
+async def passes(client: End, far: End, number: int = 1) -> None:
+    """A request and its response."""
+    await client.say(request(FETCH_V4, number))
+    await far.hear(request(FETCH_V4, number))
+    await far.say(response(number, b"answer"))
+    await client.hear(response(number, b"answer"))
 
 
 class Running:

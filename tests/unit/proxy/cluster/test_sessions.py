@@ -27,18 +27,10 @@ from tests.harness.compiled import replaces_a_method
 from tests.harness.servers.peers import reset
 from tests.unit.client.sasl import broker
 from tests.unit.proxy.cluster.doorway import until
-from tests.unit.proxy.cluster.house import LONG, NOBODY, NODE, End, House, Running, in_house
+from tests.unit.proxy.cluster.house import LONG, NOBODY, NODE, End, House, Running, in_house, passes
 from tests.unit.proxy.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
 
 API_VERSIONS_V0 = 18 << 16
-
-
-async def passes(client: End, far: End, number: int = 1) -> None:
-    """A request and its response."""
-    await client.say(request(FETCH_V4, number))
-    await far.hear(request(FETCH_V4, number))
-    await far.say(response(number, b"answer"))
-    await client.hear(response(number, b"answer"))
 
 
 async def stays(client: End, far: End) -> bytes:

@@ -17,7 +17,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending, Local
 from kproxy.protocol.rewrite.walk import MAX_NODES
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import uvarint
-from kproxy.proxy.relay.guard import _GuardedResponse
+from kproxy.proxy.relay.judged import ChangedResponse
 from kproxy.proxy.relay.observer import Exchange
 from tests.harness.servers.peers import reset
 from tests.unit.kafka_frames import asked, chunks, frame
@@ -147,19 +147,11 @@ def test_new_leaders_wait_likewise(long: bool, sizes: list[int]) -> None:
     assert binding.taken == STEPS
 
 
-class _Guard:
-    """It changes nothing."""
-
-    def on_response(self, key: int, version: int, whole: bytes) -> bytes:
-        return whole
-
-
 @pytest.mark.parametrize("localise", [Binding(), lambda found: [LOCAL for _ in found.nodes]])
 def test_a_long_response_that_was_examined_first_arrives_whole(localise: Localise) -> None:
     talk = asked(ApiKey.FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
     run: Any = talk.conversation._in_flight.runs[0]
-    guard: Any = _Guard()
-    seen, out = _GuardedResponse(len(RESPONSE) - 4, run.call, guard, localise), b""
+    seen, out = ChangedResponse(len(RESPONSE) - 4, run.call, lambda whole: whole, "a response", localise), b""
     piece = RESPONSE
     while True:
         taken, said = seen.feed(piece)

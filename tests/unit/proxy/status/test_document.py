@@ -11,7 +11,7 @@ import pytest
 from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.model import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
+from kproxy.proxy.status.model import AccessStatus, ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "admin.md").read_text()
 TYPES = {
@@ -23,6 +23,7 @@ TYPES = {
     "float": "number",
     "float | None": "number or null",
     "SwitchStatus | None": "object or null",
+    "AccessStatus | None": "object or null",
 }
 
 
@@ -39,6 +40,7 @@ def rows(heading: str) -> dict[str, list[str]]:
         ("\nThe process:\n", Status),
         ("\nEach object of `clusters`:\n", ClusterStatus),
         ("\nThe object `switch`:\n", SwitchStatus),
+        ("\nThe object `access`:\n", AccessStatus),
         ("\nEach object of `upstreams`:\n", UpstreamStatus),
         ("\nEach object of `nodes`:\n", NodeStatus),
     ],

@@ -1,0 +1,114 @@
+"""The answers to refused requests, with Kafka's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import encode_response
+from kproxy.protocol.wire.primitives import Buffer, malformed
+from kproxy.proxy.access.apis import CHANGES, ERRORS, Answer, Copy, Each, Slot
+from kproxy.proxy.access.names import Name, decode, decode_request
+
+MOST_ELEMENTS = 2_000
+"""The most elements of one array of a request that are answered one by one: some milliseconds of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is refused: what it names and may not, with families, and the text of the reason."""
+
+    key: int
+    forbidden: Sequence[tuple[str, Name]]
+    text: str
+
+    @property
+    def error(self) -> ErrorCode:
+        """The error of the request as a whole."""
+        family, _ = next(iter(self._whole), self.forbidden[0])
+        return self._error(family)
+
+    def error_of(self, name: Name) -> ErrorCode:
+        """Return the error of one element of the request, by its name."""
+        if not self._whole:
+            for family, forbidden in self.forbidden:
+                if forbidden == name:
+                    return self._error(family)
+            return ErrorCode.OPERATION_NOT_ATTEMPTED
+        return self.error
+
+    @property
+    def _whole(self) -> Sequence[tuple[str, Name]]:
+        """What forbids the request whatever its elements are."""
+        return [item for item in self.forbidden if item[0] == "transaction"]
+
+    def _error(self, family: str) -> ErrorCode:
+        if self.key == ApiKey.INIT_PRODUCER_ID and family == "produce":
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # as KIP-679 has it
+        change = CHANGES[self.key]
+        return change.error if family == change.family else ERRORS[family]
+
+
+def flat_answer(key: int, version: int, correlation_id: int, refusal: Refusal) -> bytes:
+    """Return the answer to a request of an API whose answer has nothing of the request."""
+    return _encode(key, version, correlation_id, {}, refusal)
+
+
+def answer(request: Buffer, refusal: Refusal) -> bytes:
+    """Return the answer to this request, a frame. Raises Underflow if it is not whole, and WireError."""
+    key, version, correlation_id, fields = decode_request(request)
+    return _encode(key, version, correlation_id, fields, refusal)
+
+
+def _encode(key: int, version: int, correlation_id: int, request: Mapping[str, Any], refusal: Refusal) -> bytes:
+    fields = _struct(CHANGES[key].answer(version), request, refusal, refusal.error)
+    return encode_response(key, version, correlation_id, fields)
+
+
+def _struct(shape: Answer, request: Any, refusal: Refusal, error: ErrorCode) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in shape.items():
+        if value is Slot.ERROR:
+            fields[name] = error
+        elif value is Slot.MESSAGE:
+            fields[name] = refusal.text
+        elif value is Slot.ELEMENT:
+            fields[name] = request
+        elif isinstance(value, Copy):
+            if value.field in request:  # of this version
+                fields[name] = request[value.field]
+        elif isinstance(value, Each):
+            elements = list(_elements(value.field, request))
+            if len(elements) > MOST_ELEMENTS:
+                raise malformed(
+                    f"a request that is refused names {len(elements)} things; kproxy answers {MOST_ELEMENTS}"
+                )
+            structs = [
+                _struct(value.fields, element, refusal, _element_error(value, element, refusal, error))
+                for element in elements
+            ]
+            if value.distinct:
+                structs = list({tuple(struct.values()): struct for struct in structs}.values())
+            fields[name] = structs
+        else:
+            fields[name] = value
+    return fields
+
+
+def _element_error(each: Each, element: Any, refusal: Refusal, error: ErrorCode) -> ErrorCode:
+    if each.name is None:
+        return error
+    return refusal.error_of(decode(element[each.name] if each.name else element))
+
+
+def _elements(path: str, struct: Mapping[str, Any]) -> Iterator[Any]:
+    for alternative in path.split(","):
+        array, _, inner = alternative.partition(".")
+        for element in struct[array] or ():
+            if inner:
+                yield from _elements(inner, element)
+            else:
+                yield element

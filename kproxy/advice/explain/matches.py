@@ -21,6 +21,8 @@ _RECORD_LINES = 150
 _RECORD_BYTES = 64 * 1024
 _MOST_FINDINGS = 500
 _MOST_SERVERS = 20
+_MOST_CONDITIONAL = 2000
+_MOST_PASSED = 2000
 # The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
 _HEAD_BYTES = 16 * 1024
 
@@ -95,6 +97,14 @@ class SearchResult:
     lines: int = 0
     is_certain: bool = False
     """True if a match with a single fault is there: then the conditional ones do not count."""
+    conditional_lines: int = 0
+    passed: set[bytes] = field(default_factory=set)
+    """Some lines that show nothing, because a log may have one of them millions of times."""
+
+    @property
+    def takes_conditional(self) -> bool:
+        """True while a message that any program prints may still count: the first ones of a text are enough."""
+        return not self.is_certain and self.conditional_lines < _MOST_CONDITIONAL
 
     def add(self, match: MessageMatch) -> None:
         """Add or count a match; beyond the limit, matches of the same faults count as one."""
@@ -170,13 +180,18 @@ def _continues_record(line: bytes) -> bool:
 
 def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) -> None:
     """Find the messages of a record: a line, and the lines that continue it."""
-    if not any(hit for _, _, hit in record):
+    if not any(hit for _, _, hit in record) or (len(record) == 1 and record[0][1] in result.passed):
         return
     record_text = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
     sure = names_kafka(record_text)
     lower = "" if sure and len(record) == 1 else record_text.lower()
+    near = sure or names_client_port(lower)
+    if not near and not result.takes_conditional and not _may_be_specific(record):
+        if len(record) == 1 and len(result.passed) < _MOST_PASSED:
+            result.passed.add(record[0][1])
+        return
     foreign = names_other_program(lower)
-    kafka_like = sure or (not foreign and names_client_port(lower))
+    kafka_like = sure or (near and not foreign)
     if sure and foreign and not names_kafka(record_text.partition("\n")[2]):
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
     foreign = foreign and not sure
@@ -193,8 +208,9 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
         following = record_text if b"OutOfMemoryError" in raw else ""
         is_kafka = kafka_like or (foreign and names_kafka(line))
         matches = list(_match_line(line, raw, number, is_kafka, foreign and not is_kafka, broker, following))
-        if not matches and not kafka_like and not foreign and not result.is_certain:
+        if not matches and not kafka_like and not foreign and result.takes_conditional:
             matches = _conditional_matches(line, raw, number, lower)
+            result.conditional_lines += 1
         for match in matches:
             match.broker = broker
             result.add(match)
@@ -207,6 +223,18 @@ def _conditional_matches(line: str, raw: bytes, number: int, lower: str) -> list
     if pattern is None or names_other_system(lower):
         return []
     return [MessageMatch(pattern.faults, pattern, None, None, facts_of(line), number, number, conditional=True)]
+
+
+def _may_be_specific(record: list[tuple[int, bytes, bool]]) -> bool:
+    """Check whether a record may have a message, or the name of an error, that needs no other sign of Kafka."""
+    for _, raw, hit in record:
+        if hit:
+            line = raw.decode("utf-8", "replace")
+            if _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")):
+                return True
+            if any(pattern.is_specific and pattern.find(line) for pattern in _candidates(raw)):
+                return True
+    return False
 
 
 def _candidates(raw: bytes) -> Iterator[MessagePattern]:

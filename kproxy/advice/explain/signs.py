@@ -103,7 +103,7 @@ def _place(host: str, faults: set[Fault]) -> Iterator[str]:
             "[::1] is localhost over IPv6, which many clients try first. If the broker listens on IPv4 only, use "
             "127.0.0.1 in place of localhost, or `broker.address.family=v4`."
         )
-    elif place is AddressClass.LOOPBACK and host != "localhost":
+    elif place is AddressClass.LOOPBACK:
         yield f"{host} is the client's own machine; inside a container, it is the container itself."
     elif place is AddressClass.WILDCARD:
         yield f"{host} is the wildcard address, for listening and not for connecting."

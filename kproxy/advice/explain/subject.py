@@ -24,7 +24,7 @@ _KAFKA_WORDS = (
     "SaslClientAuthenticator", "security.protocol", "sasl.mechanism", "ssl.truststore", "ssl.keystore", "ssl.ca.location",
     "servicebus.windows.net:9093", ".confluent.cloud:9092", "connecting to broker", "connection to broker", "kafkastore",
     "SaslHandshake", "ApiVersions", "aws.msk", "amazon.msk", "IAMLoginModule", "PlainLoginModule", "ScramLoginModule",
-    "connect.runtime", "connect.errors",
+    "connect.runtime", "strimzi.kafka", "connect.errors",
 )  # fmt: skip
 
 # Other programs, which may run beside Kafka or on a machine named after it.
@@ -45,7 +45,7 @@ _OTHER_SYSTEMS = (
     "solr", "syslog", "prometheus", "grafana", "jaeger", "otlp", "envoy", "istio", "haproxy", "traefik", "ingress", "axios", "fetch",
     "feign", "resttemplate", "webclient", "selenium", "chrome", "sidekiq", "resque", "beanstalk", "samba", "cifs", "nfs", "iscsi",
     "libvirt", "winrm", "xhr", "cors", "openvpn", "wireguard", "ipsec", "strongswan", "bind ", "dig:", "nslookup", "named[", "postfix",
-    "dovecot", ";;", "clientcnxn", "exim", "cups", "x11", "dbus", "unix socket", "/var/run/", "/tmp/", "aerospike", "hazelcast", "ignite", "zmq", "mssql",
+    "dovecot", ";;", "clientcnxn", "jenkins", "hudson", "keytool", "kinit:", "gpg:", "exim", "cups", "x11", "dbus", "unix socket", "/var/run/", "/tmp/", "aerospike", "hazelcast", "ignite", "zmq", "mssql",
     "tomcat", "jetty", "servlet", "odoo", "wordpress", "php-fpm", "fastcgi", "gunicorn", "uwsgi", "puma", "unicorn",
 )  # fmt: skip
 # Ports of other servers. A URL, a DSN or an address with one of them names the system.

@@ -95,6 +95,7 @@ kafka-node!> Snappy codec is not installed
 librdkafka> Unsupported compression
 java?> java.lang.UnsatisfiedLinkError: … snappy
 java?> Could not initialize class org.xerial.snappy.Snappy
+java?> org.xerial.snappy.SnappyError: [FAILED_TO_LOAD_NATIVE_LIBRARY]
 kafka-python!> gssapi lib not available
 ruby-kafka!> you need to install the …gssapi… gem
 Note: A class of Kafka is not on the class path: the archive has only the sources, a jar is missing, or the class has
@@ -249,6 +250,8 @@ Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oaut
 broker reaches it, and whether the broker's JVM trusts its certificate.
 java!> The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver
 java!> Could not refresh JWKS
+java!> Failed to fetch public keys needed to validate JWT signatures
+java!> OAuth JWKS refresh of
 java!> Unable to find a suitable verification key for JWS
 java?> UnresolvableKeyException
 
@@ -258,6 +261,8 @@ that the broker expects. Decode the token, and compare it with `sasl.oauthbearer
 `sasl.oauthbearer.expected.audience`.
 java!> {"status":"invalid_token"
 any*> "status":"invalid_token"
+java!> io.strimzi.kafka.oauth.validator.TokenExpiredException
+java!> io.strimzi.kafka.oauth.validator.TokenValidationException
 librdkafka!> {"status":"invalid_token"
 java!> rejected due to invalid claims
 kafkajs!> SASL OAUTHBEARER authentication failed
@@ -370,6 +375,8 @@ Note: A producer needs `Write`, a consumer `Read` and both `Describe` on the top
 the same answer to a user without `Describe`.
 kafka-go!> Topic Authorization Failed
 ruby-kafka!> Kafka::TopicAuthorizationFailed
+Note: The broker's own log names the principal, the operation and the resource: add that right.
+broker!> Principal = … is Denied Operation = … from host = … on resource =
 java!> Topic authorization failed for topics
 java!> Not authorized to commit to topics
 rskafka!> TopicAuthorizationFailed

@@ -85,6 +85,8 @@ kafkajs!> Failed to connect to broker, reconnecting
 kafkajs!> KafkaJSBrokerNotFound
 kafka-python!> Failed to update metadata after
 aiokafka!> No connection to node with id
+kafka-python> connection failed -- refreshing metadata
+kafka-python> NodeNotReadyError
 beats!> client has run out of available brokers
 java!> Fetching topic metadata with correlation id
 java!> Failed to get metadata for topics
@@ -168,6 +170,8 @@ brokers differ.
 java!> partitions have leader brokers without a matching listener
 
 == topic-unknown
+java!> MissingSourceTopicException
+java!> One or more source topics were missing during rebalance
 kafka-go!> Unknown Topic Or Partition
 ruby-kafka!> Kafka::UnknownTopicOrPartition
 librdkafka!> UnknownTopicOrPartition
@@ -180,6 +184,19 @@ kafka-go!> Not Coordinator For Group
 ruby-kafka!> Group coordinator not available for group
 ruby-kafka!> Kafka::CoordinatorNotAvailable
 ruby-kafka!> Failed to find coordinator
+
+== tls-to-plaintext client-certificate-missing
+kafka-python!> SSL connection closed by server during handshake
+
+== port-closed
+kafka-python> returned error 111. Disconnecting
+kafka-python> returned error 61. Disconnecting
+
+== filtered
+kafka-python> returned error 110. Disconnecting
+
+== no-route
+kafka-python> returned error 113. Disconnecting
 
 == broker-too-old
 Note: The client's library is newer than the broker, or the service supports only a part of the protocol.

@@ -77,6 +77,7 @@ some seconds.
 broker!> because the controller returned error DUPLICATE_BROKER_REGISTRATION
 broker!> DUPLICATE_BROKER_REGISTRATION
 broker!> DuplicateBrokerRegistrationException
+broker!> Error while creating ephemeral at …, node already exists and owner
 broker!> A broker is already registered on the path /brokers/ids/
 Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ.
 broker!> INVALID_VOTER_KEY

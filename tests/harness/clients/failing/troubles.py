@@ -88,7 +88,7 @@ TROUBLES = (
         "loopback",
         Fault.LOOPBACK_ADVERTISED,
         lambda site: Attempt(site.listener("LOOP"), topic=site.topic),
-        less=dict.fromkeys(("kafka-python", "kafkajs", "Sarama", "kafka-go"), Fault.PORT_CLOSED),
+        less=dict.fromkeys(("kafka-python", "kafkajs", "kafka-go"), Fault.PORT_CLOSED),
     ),
     Trouble("black-hole", Fault.FILTERED, lambda site: Attempt(site.hole, patience_ms=12000), (*_JAVA, "aiokafka")),
     Trouble(

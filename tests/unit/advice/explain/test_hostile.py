@@ -79,6 +79,14 @@ def test_memory_does_not_grow_with_the_text() -> None:
         b"\x1b[" * 1_000_000 + b"kafka",
         b"kafka UnknownHostException: " + b"a-." * 20_000,
         b"\n" * 1_000_000,
+        b"connection refused\n" * 200_000,
+        b"kafka Failed to resolve '" + b"a://" * 15_000,
+        b"kafka: dial tcp: lookup " + b"kafka-" * 10_000 + b": no such host",
+        b"kafka: dial tcp: lookup " + b"a-1." * 10_000 + b": no such host",
+        b"kafka connection refused " + b"tcp 1.1.1.1->" * 5_000,
+        b"kafka [6] " + b"Not Leader " * 6_000,
+        b"kafka no such host" + b" on 1.1.1.1:53" * 4_000,
+        b"kafka connection refused " + b"::1:" * 15_000,
         b" at org.apache.kafka\n" * 200_000,
     ],
     ids=lambda data: repr(data[:24]),
@@ -88,6 +96,21 @@ def test_lines_made_to_be_slow_are_not(data: bytes) -> None:
     explanation = explain(io.BytesIO(data))
 
     assert explanation.bytes_read == len(data)
+
+
+def test_only_the_first_lines_without_a_sign_of_kafka_are_kept() -> None:
+    """So a log of another program costs little, however often it says that a connection was refused."""
+    lines = b"".join(b"%d connection refused\n" % number for number in range(5000))
+    (cause,) = explain(io.BytesIO(lines)).causes
+
+    assert sum(match.count for match in cause.matches) == 2000
+
+
+def test_a_message_of_kafka_after_them_counts() -> None:
+    explanation = explain(io.BytesIO(b"connection refused\n" * 5000 + HIT))
+
+    assert not explanation.conditional
+    assert [cause.faults for cause in explanation.causes] == [(Fault.NAME_NOT_RESOLVED,)]
 
 
 def test_a_long_line_is_cut_and_the_next_ones_are_read() -> None:

@@ -103,3 +103,16 @@ def test_what_is_shown_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages[0] == (
         "cluster default: refused JoinGroup of group 'group-0' of the client 10.0.0.7 (me): --read-only"
     )
+
+
+@in_house
+async def test_other_rules_hold_for_the_sessions_that_come(house: House) -> None:
+    cluster = house.cluster()
+    client, far = await cluster.session()
+    cluster.sessions.access.configure(AccessRules(read_only=True))
+    await client.say(beat("payments", 1))
+    await far.hear(beat("payments", 1))
+    later, laters_far = await cluster.session()
+    await later.say(beat("payments", 1))
+    await later.hear(refusal(1))
+    assert laters_far.has_heard_nothing()

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kproxy.base.faults import Fault
-from kproxy.dev.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec, Programs
 from tests.harness.clients import flow
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.tls import Authority
@@ -69,6 +69,9 @@ CASES = (
 )
 # Where the broker of the other cluster listens that advertises localhost:19092, as a well-known quickstart does.
 QUICK = "10.9.0.21:9120"
+# The last version whose clients name no cluster to the broker that they connect to.
+BEFORE_KIP_1242 = "4.3.1"
+TO_TWIN = ("--bootstrap-server", "10.9.0.21:9118")
 # What /etc/hosts of the laptop has: DNS that leads elsewhere.
 NAMES = {
     "swap-1.farm.example": "10.9.0.12",
@@ -380,10 +383,20 @@ def test_two_clusters_at_one_address(alien: Site, twin: Site, host: Callable[...
             assert done.returncode == 0, done.stdout + done.stderr
             assert (alien.records(topic, 1), len(twin.records(topic, 1))) == ([], RECORDS)
         topic = in_both(alien, twin)
-        producer = alien.java("kafka-console-producer", "10.9.0.21:9118", "--topic", topic)
+        producer = Programs.of(BEFORE_KIP_1242).command("kafka-console-producer", *TO_TWIN, "--topic", topic)
         done = desk.run(*producer, input="a\n")
         assert (done.returncode, "ERROR" in done.stdout + done.stderr) == (0, False), done.stderr
         assert (alien.records(topic, 1), twin.records(topic, 1)) == ([], [b"a"])
+        # Client and broker compare the clusters' ids: nothing is written.
+        topic, hurry = (
+            in_both(alien, twin),
+            ("max.block.ms=4000", "delivery.timeout.ms=4000", "request.timeout.ms=2000"),
+        )
+        limits = [word for limit in hurry for word in ("--command-property", limit)]
+        producer = alien.java("kafka-console-producer", TO_TWIN[1], "--topic", topic, *limits)
+        done = desk.run(*producer, input="a\n")
+        assert "ERROR" in done.stdout + done.stderr
+        assert (alien.records(topic, 1), twin.records(topic, 1)) == ([], [])
 
 
 def in_both(*sites: Site) -> str:

@@ -131,7 +131,7 @@ class Cause:
 _WEAK_FAULTS = frozenset({Fault.SILENT, Fault.CLOSED})
 
 # The last faults in the list where a message fits several causes, because they are the least specific.
-_UNSPECIFIC_FAULTS = fault_set("closed silent tls-failed overloaded")
+_UNSPECIFIC_FAULTS = fault_set("not-kafka closed silent tls-failed overloaded")
 
 # A message that fits all of these shows only that something failed.
 _VAGUE_FAULTS = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})

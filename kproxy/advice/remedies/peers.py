@@ -79,7 +79,6 @@ librdkafka> reports different ClusterId "…" than previously known "…": a cli
 librdkafka> Broker: Client metadata is stale, client should rebootstrap to obtain new metadata
 kafka-python> RebootstrapRequiredError
 franz-go> broker rejected our connection with REBOOTSTRAP_REQUIRED
-broker> InconsistentClusterIdException: The Cluster ID … doesn't match stored clusterId
 broker> Unexpected error INCONSISTENT_CLUSTER_ID in …
 
 == mixed-clusters: One address leads to several Kafka clusters

@@ -209,6 +209,7 @@ Note: The first bytes of the connection are no login. The reasons that the broke
 broker!> InvalidRequestException: Invalid request, potential
 
 == broker-too-old broker-too-new
+librdkafka!> No viable ProduceRequest ApiVersions …supported by broker: unable to produce
 kafka-go!> no matching versions were found between the client and the broker
 java!> Cancelled request … due to a version mismatch with node
 java!> when making an ApiVersionsRequest with correlation id

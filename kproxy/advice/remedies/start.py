@@ -26,6 +26,9 @@ broker!> Configured node.id … doesn't match stored node.id … in meta.propert
 broker!> InconsistentNodeIdException
 broker!> InconsistentBrokerIdException
 broker!> Stored node id … doesn't match previous node id
+Note: The directory has the data of another cluster than the one that the broker joins: an old volume with a new
+ZooKeeper, or the wrong volume. `meta.properties` has the id of the data.
+broker!> InconsistentClusterIdException: The Cluster ID … doesn't match stored clusterId
 Note: The directories hold data of different clusters or nodes.
 broker!> InconsistentBrokerMetadataException
 broker!> BrokerMetadata is not consistent across log.dirs

@@ -101,10 +101,16 @@ class ClusterWatch:
         exploration, config = self._dialer.reachability.exploration, self._explorer.config
         if exploration.conflict is not None or exploration.problem == text:
             return  # the explorer, which has found it first, says so
-        log.warning("cluster %s: %s", config.title, text)
+        # The servers may answer otherwise each time.
+        log.warning("cluster %s: %s", config.title, text, extra=about(config.title, "replaced"))
         if config.accept_new_cluster_after is not None:
             allowed = show_duration(config.accept_new_cluster_after)
-            log.info("cluster %s: accept-new-cluster-after: kproxy waits for %s", config.title, allowed)
+            log.info(
+                "cluster %s: accept-new-cluster-after: kproxy waits for %s",
+                config.title,
+                allowed,
+                extra=about(config.title, "waits"),
+            )
         self._explorer.note(answered=False, problem=text, replaced_by=None if new is None else new.cluster_id)
 
     def _note_served(self) -> None:
@@ -113,7 +119,8 @@ class ClusterWatch:
             return
         self._is_replaced = False
         if self._dialer.reachability.exploration.conflict is None:
-            log.info("cluster %s: its bootstrap servers answer again", self._explorer.config.title)
+            title = self._explorer.config.title
+            log.info("cluster %s: its bootstrap servers answer again", title, extra=about(title, "served"))
             self._explorer.note(answered=True, problem=None, replaced_by=None)
 
 

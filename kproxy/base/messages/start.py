@@ -170,6 +170,19 @@ ANOTHER_NODE = Message(
     fault=Fault.WRONG_NODE,
     reason="wrong-node",
 )
+NO_EXPECTED_NODE = Message(
+    "{address} answers, but it refuses to be {expected}",
+    "The address leads to another broker of the cluster, which says so (REBOOTSTRAP_REQUIRED), and does not say which "
+    "one it is. kproxy uses the next address.",
+    fault=Fault.WRONG_NODE,
+    reason="wrong-node",
+)
+CHECK_NOT_USABLE = Message(
+    "{address}: kproxy does not believe what this broker answers about its identity: {problem}. For five minutes kproxy finds out in other ways which broker it is",
+    "The broker offers ApiVersions 5, in which brokers since Kafka 4.4 refuse to be another node or of another cluster, "
+    "and does not answer as they do. It is perhaps a proxy, or other software than Kafka's. You need not do anything, if "
+    "kproxy shows in another way which broker it has reached: [What kproxy verifies](security.md#what-kproxy-verifies).",
+)
 NODE_UNKNOWN = Message(
     "{address} answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on the cluster, or Describe on a topic, or set --map node:{node}=HOST:PORT",
     "Give kproxy's user one of the rights in the message, or set the address of each broker with `--map`.",

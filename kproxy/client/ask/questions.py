@@ -5,6 +5,7 @@ All are read-only, and use versions that Kafka 0.10.1 to 4.x support. The caller
 Any broker returns the id of its cluster (Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919). No field of the
 protocol has the id of the node that answers, but these responses reveal it:
 
+ * ApiVersions 5, since Kafka 4.4: a broker refuses to be another node or of another cluster (KIP-1242). Needs no right.
  * DescribeConfigs for another broker: the refusal names the broker that answers. Needs DescribeConfigs on the cluster.
  * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
  * ListGroups names the groups that this broker coordinates, FindCoordinator the coordinator of one of them. Needs
@@ -31,11 +32,14 @@ from kproxy.base.messages.reachability import CLOSED_WITHOUT_ANSWER
 from kproxy.client.ask.channel import Channel, NotAResponse
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
+from kproxy.protocol.rewrite.versionsanswer import VersionsAnswer, read_versions_answer
+from kproxy.protocol.rewrite.versionsrequest import ADDRESSED, VersionsRequest
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import (
+    CLIENT_ID,
     SHORT,
     encode_fields,
     encode_request,
@@ -92,16 +96,23 @@ class Question(Generic[T]):
     """A request to a broker, and the function that reads its response.
 
     It can be asked any number of times. A response that may take long is read in a coroutine, which yields to others.
+    `frame` is the whole request. It is kproxy's own, with the API key as its correlation id, unless the caller has
+    another one.
     """
 
     key: int
     version: int
     body: bytes
     read: Callable[[bytes], T | Awaitable[T]]
-    frame: bytes = field(init=False, repr=False)
+    frame: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
+        if not self.frame:
+            object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
+
+    @property
+    def correlation_id(self) -> int:
+        return int(INT32.unpack_from(self.frame, 8)[0])
 
     def send(self, channel: Channel) -> None:
         """Queue the request; it leaves at the latest when this answer, or an earlier one, is received."""
@@ -120,13 +131,13 @@ class Question(Generic[T]):
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
         except NotAResponse as error:
-            raise error.for_request(self.key) from None
+            raise error.for_request(self.correlation_id) from None
         except ssl.SSLError as error:
             # A broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4).
             raise UpstreamError(*faults.explain_broker_error(error)) from None
         except OSError as error:
             raise UpstreamError("other", error.strerror or str(error)) from None
-        if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
+        if len(frame) < 4 or frame[:4] != self.frame[8:12]:
             raise malformed("the server at this address is not a Kafka broker")
         try:
             answer = self.read(frame[4:])
@@ -162,12 +173,24 @@ async def ask_versions(channel: Channel) -> Versions:
 
     Raises UpstreamError or WireError if no Kafka broker answers.
     """
-    return await _VERSIONS_QUESTION.ask(channel)
+    return await VERSIONS_QUESTION.ask(channel)
 
+
+def address_question(cluster_id: str, node_id: int, request: VersionsRequest | None = None) -> Question[VersionsAnswer]:
+    """Return the question whether the broker is this node of this cluster: ApiVersions 5 (KIP-1242).
+
+    Another broker answers with the error REBOOTSTRAP_REQUIRED. kproxy can ask with the `request` of a client. Kafka 4.4
+    compares only where no login is required, or after it; before, and as a controller, it confirms any node.
+    """
+    asked = request or _OWN_VERSIONS_REQUEST
+    return Question(ApiKey.API_VERSIONS, ADDRESSED, b"", read_versions_answer, asked.addressed_to(cluster_id, node_id))
+
+
+_OWN_VERSIONS_REQUEST = VersionsRequest.named(CLIENT_ID)
 
 # All nodes of a cluster send the same response on each connection.
 _read_short_versions = lru_cache(maxsize=64)(read_versions)
-_VERSIONS_QUESTION: Question[Versions] = Question(
+VERSIONS_QUESTION: Question[Versions] = Question(
     ApiKey.API_VERSIONS, 0, b"", lambda body: _read_short_versions(body) if len(body) <= _SHORT else read_versions(body)
 )
 

@@ -322,7 +322,7 @@ class _TrialClient:
         """Return True if that broker answers at this local address, as far as it tells."""
         try:
             with await self._dialer.connect(address) as sock:
-                identity = await self._identifier.identify(ConnectionChannel(Stream(sock)), key)
+                identity = await self._identifier.identify(ConnectionChannel(Stream(sock)), key, address=address)
         except KproxyError:
             return False
         return identity.key in (None, key)

@@ -177,7 +177,12 @@ class ContactMaker:
                 )
                 began = perf_counter()
                 identity = await self._identifier.identify(
-                    opened.channel, contact.expected, opened.names, logged_in=self.logs_in, versions=versions
+                    opened.channel,
+                    contact.expected,
+                    opened.names,
+                    logged_in=self.logs_in,
+                    versions=versions,
+                    address=contact.address,
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
                 asking = settings.features_question(versions)
@@ -256,7 +261,9 @@ class ContactMaker:
             opened = await self._opener.open(contact.address, host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
-                    return await self._identifier.identify(opened.channel, contact.expected, opened.names)
+                    return await self._identifier.identify(
+                        opened.channel, contact.expected, opened.names, address=contact.address
+                    )
         except (KproxyError, TimeoutError):
             return None
 

@@ -9,6 +9,8 @@
     plain        recognises responses of the usual shape, which name no endpoint, without a walk
     apiversions  ApiVersions responses: caps them to what kproxy can rewrite
     features     the tagged fields of an ApiVersions response
+    versionsrequest  ApiVersions requests: those of clients, and the same to a certain cluster and node
+    versionsanswer   ApiVersions responses of version 5 in the version that a client has asked for
 
 No other room edits a frame.
 

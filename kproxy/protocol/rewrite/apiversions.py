@@ -24,9 +24,8 @@ LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
 
-TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({ApiKey.API_VERSIONS: 4})
-"""API key → the newest version that kproxy passes on, if the table has newer ones. In ApiVersions 5 a client names the
-cluster and the node that it expects (KIP-1242); kproxy asks it to repeat the request in version 4."""
+TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({})
+"""The versions of the table, without exceptions."""
 
 
 def newest_version(api: ApiKey, highest: Mapping[int, int]) -> int:
@@ -93,12 +92,12 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int], unknown: list[
     return INT32.pack(len(body)) + body
 
 
-def unsupported_version(correlation_id: int) -> bytes:
-    """Return the response to an ApiVersions request that is newer than kproxy supports, as a broker does (KIP-511).
+def unsupported_version(correlation_id: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:
+    """Return the response to an ApiVersions request that is newer than may pass, as a broker answers it (KIP-511).
 
     It has error 35 in version 0, and the versions of ApiVersions itself: the client asks again with one of them.
     """
     api = ApiKey.API_VERSIONS
-    ranges = _RANGE.pack(api, api.oldest, newest_version(api, TABLE_VERSIONS))
+    ranges = _RANGE.pack(api, api.oldest, newest_version(api, highest))
     body = INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
     return INT32.pack(len(body)) + body

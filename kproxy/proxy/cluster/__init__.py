@@ -6,6 +6,7 @@ listeners           the sockets that clients connect to: bound before kproxy adv
 ownaddresses        the addresses on which the process listens, and which it therefore never dials
 reachability        the cluster's id, the node at each address, the route of each node (pure)
 identity            asks which cluster and which node answers at an upstream address, and finds the proof
+nodecheck           asks a broker whether it is a certain node, which brokers since Kafka 4.4 answer
 upstreamconnector   opens one upstream connection: connect, TLS, login
 nodeverifier        opens a connection and verifies that it leads to the expected node
 nodedialer          dials a node along the routes that may lead to it; since when a node cannot be reached
@@ -51,6 +52,10 @@ next route.
    a new `Upstream`, so that nothing is left of what was known: nodes, routes, proofs. As in a flip, all connections end
    in the same step of the event loop.
  * Which node: kproxy uses the first of these proofs that gives an answer.
+    0. Since Kafka 4.4, the broker confirms the cluster and the node in its answer to ApiVersions 5, and refuses any
+       other. kproxy asks with the client's own request, so this costs no round trip, and needs no right (`nodecheck`).
+       A connection to a bootstrap server is for any node: there kproxy asks for the node that it was last, and if it
+       is not that one, checks the cluster alone. The protocol has no check of the cluster without a node.
     1. The broker's own word: kproxy sends DescribeConfigs for another broker, and the refusal names the broker that
        was asked. It needs DescribeConfigs on the cluster, a right that few users have.
     2. The broker's certificate, if it has the advertised host of exactly one node.
@@ -63,8 +68,8 @@ next route.
    the first other request until the broker has answered kproxy's questions. If the node is the wrong one, kproxy ends
    the session as if the broker had disconnected; the client's next attempt takes the next address. By then the wrong
    address has received the client's SASL messages; `--tls` protects them. The same holds for kproxy's own login.
- * kproxy asks on each connection, which costs one round trip. A memory of what an address has answered was tried; the
-   chaos run then got a request into another cluster (`identity` says how).
+ * kproxy asks on each connection, which costs one round trip with brokers before Kafka 4.4. A memory of what an
+   address has answered was tried; the chaos run then got a request into another cluster (`identity` says how).
  * kproxy tries a bootstrap server that was another node again for an unreachable node after 5 seconds: a port-forward
    may have been repaired.
 

@@ -7,7 +7,9 @@ last. So kproxy must read that request before it dials. In clusters without part
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from kproxy.base.errors import WireError
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, is_begun
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.introduction import is_long_enough, read_introduction
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.switching.parts import Part
 
-DialNode = Callable[["NodeKey | None"], Awaitable[VerifiedConnection]]
-"""Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
+DialNode = Callable[["NodeKey | None", "VersionsRequest | None"], Awaitable[VerifiedConnection]]
+"""Connects to a node, or, for None, to a bootstrap server, with a client's first request. Raises UpstreamError."""
 LocaliseForHost = Callable[[str, Endpoints], Sequence[Address]]
 """Returns the local addresses of endpoints, for a client that finds kproxy at this host. Raises WireError.
 
@@ -37,6 +40,8 @@ Each address is bound.
 
 # How long a client may take for the beginning of its first request, in seconds: clients send it at once.
 _TIMEOUT = 30.0
+# How long kproxy waits for it where it can do without.
+_SHORT_TIMEOUT = 0.05
 # One read: as much as a TLS record may have.
 _READ_SIZE = 16 * 1024
 
@@ -100,4 +105,26 @@ async def read_first_request(client: socket.socket) -> bytes:
     except TimeoutError:
         text = f"the client has sent no client id for {_TIMEOUT:g} s, and the cluster has parts"
         raise WireError("silent", text) from None
+    return request
+
+
+async def read_versions_bytes(client: socket.socket) -> bytes:
+    """Read what a client sends first: a whole ApiVersions request if it is one, as far as it comes soon.
+
+    Raises OSError if it disconnects.
+    """
+    request, stream = b"", Stream(client)
+    with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # the usual case
+        request = client.recv(_READ_SIZE)
+        if not request:
+            raise ConnectionResetError("the client has disconnected")
+    if not is_begun(request):
+        return request
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SHORT_TIMEOUT):
+            while is_begun(request):
+                chunk = await stream.receive(_READ_SIZE)
+                if not chunk:
+                    raise ConnectionResetError("the client has disconnected")
+                request += chunk
     return request

@@ -30,6 +30,7 @@ from kproxy.base.messages.switches import CLUSTER_ID_AFTER_LOGIN, CLUSTER_ID_MIS
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.acceptor import Acceptor, HandleClient
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
@@ -166,18 +167,21 @@ class Gateway:
         """Return the upstream that the clients of a part are routed to, or, for "", all others."""
         return self.upstreams[self.parts[part] if part else self.active]
 
-    async def dial(self, key: NodeKey | None, part: str = "") -> VerifiedConnection:
+    async def dial(
+        self, key: NodeKey | None, request: VersionsRequest | None = None, *, part: str = ""
+    ) -> VerifiedConnection:
         """Connect to a node of the active upstream, or of that of a part, or, for None, to a bootstrap server.
 
         A client may know only nodes of another upstream, or nodes that are gone. At their ports, it reaches a bootstrap
         server, which sends it the right ones, and refuses requests for partitions that it does not lead. kproxy knows
-        which nodes exist when it has asked the bootstrap servers. Raises UpstreamError.
+        which nodes exist when it has asked the bootstrap servers. `request` as for `NodeDialer.dial`. Raises
+        UpstreamError.
         """
         await self.upstream_of_part(part).dialer.bootstrap_asked.wait()
         active = self.upstream_of_part(part)
         if key is not None and not active.has_node(key) and (len(self.upstreams) > 1 or not active.knows_node(key)):
             key = None
-        return await active.dialer.dial(key)
+        return await active.dialer.dial(key, request)
 
     async def knows_node(self, key: NodeKey) -> bool:
         """Check whether any metadata named the node, once the bootstrap servers have been asked."""

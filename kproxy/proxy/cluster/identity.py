@@ -8,23 +8,30 @@ balancer goes wherever that leads when its turn comes.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
-from kproxy.base.errors import UpstreamError
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import ClusterNodes, Question, TopicPartition, UnreadableResponse, Versions
 from kproxy.protocol.rewrite.endpoints import NodeKind
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.proxy.cluster.nodecheck import NodeCheck, Verdict
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.switching.logins import LoginMode
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # If no broker has ever answered a question, and one has closed the connection on it _CLOSES_UNTIL_OMITTED times,
 # kproxy omits it for _OMITTED_FOR seconds: some servers that are no Kafka do that. A connection that breaks at that
@@ -44,6 +51,8 @@ class BrokerIdentity:
     key: NodeKey | None
     """The node; None if no answer shows which one it is."""
     proof: Proof | None
+    refused: bool = False
+    """True if it refuses to be any node that its cluster has told kproxy about, and to be the expected one."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -66,6 +75,7 @@ class BrokerIdentifier:
     """The questions that identify the brokers of one cluster, and what kproxy knows about asking them."""
 
     def __init__(self, topology: Topology) -> None:
+        self.check = NodeCheck()
         self._topology = topology
         self._versions: Versions | None = None
         self._reports_own_id = False  # a broker has named its own id when it was asked for another's
@@ -98,42 +108,112 @@ class BrokerIdentifier:
         *,
         logged_in: bool = False,
         versions: Versions | None = None,
+        address: Address | None = None,
+        finds: bool = True,
     ) -> BrokerIdentity:
         """Ask for the cluster and the node.
 
         `expected`: the node that it should be, or was. `names`: those in its certificate, if that was verified.
         `logged_in`: a login has succeeded on this connection. `versions`: the ApiVersions answer of the broker on this
-        connection, which it sends only once before a login. Raises LoginRequired, ClosedOnOptionalRequest, another
-        UpstreamError, or WireError.
+        connection, which it sends only once before a login. `address`: the address that was dialled, of which kproxy
+        remembers whether it offers `nodecheck`. `finds`: ask by that which node it is. Raises LoginRequired,
+        ClosedOnOptionalRequest, another UpstreamError, or WireError.
         """
-        if versions is None:
+        if versions is None and self._versions is not None and (logged_in or self._answers_without_login):
             versions = self._versions
-            if versions is None or not (logged_in or self._answers_without_login):
-                versions = await questions.ask_versions(channel)
+        else:
+            versions = versions or await questions.ask_versions(channel)
+            self.check.note_versions(address, versions)
         # A broker that returns its id when it is asked for another's need not be asked for one that no broker has:
         # it would log that as an error.
         assumed_id = expected.node_id if expected is not None and self._reports_own_id else questions.UNUSED_NODE_ID
-        # In one round trip, where that can be. The broker answers in order: if it hangs up before the first answer, it
-        # was not the second question's fault.
-        members_question = questions.nodes_question(versions)
         id_question = questions.node_id_question(versions, assumed_id) if self._may_ask(Proof.OWN_WORD) else None
-        members_question.send(channel)
-        if id_question is not None:
-            id_question.send(channel)
-        members = await self._members(members_question, channel, logged_in)
-        node_id = None
-        if id_question is not None:
-            node_id = await self._optional(Proof.OWN_WORD, id_question.read_answer(channel))
+        asks_id_later = finds and self.check.may_ask(address)
+        members, node_id = await self._members(
+            channel, address, versions, logged_in, None if asks_id_later else id_question
+        )
         self._versions = versions
+        verdict, confirmed_id = Verdict.UNKNOWN, None
+        if finds and members.kind is NodeKind.BROKER:  # a controller confirms any node
+            verdict, confirmed_id = await self._find(channel, address, members, expected)
+        if confirmed_id is not None:
+            return BrokerIdentity(members, NodeKey(members.kind, confirmed_id), Proof.CONFIRMED)
+        if asks_id_later and id_question is not None:
+            node_id = await self._optional(Proof.OWN_WORD, id_question.ask(channel))
         if node_id is not None:
             self._reports_own_id = self._reports_own_id or assumed_id != node_id
             return BrokerIdentity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
         key, proof = self._infer(members, names)
         if key is None and members.kind is NodeKind.BROKER:
             key, proof = await self._from_roles(channel, versions)
-        return BrokerIdentity(members, key, proof)
+        return BrokerIdentity(members, key, proof, refused=verdict is Verdict.REFUSED)
+
+    async def _find(
+        self, channel: Channel, address: Address | None, members: ClusterNodes, expected: NodeKey | None
+    ) -> tuple[Verdict, int | None]:
+        """Find out which of the members of its cluster the broker is, if it offers that."""
+        if members.cluster_id is None or not self.check.may_ask(address):
+            return Verdict.UNKNOWN, None
+        ids = {} if expected is None or expected.kind is not members.kind else {expected.node_id: None}
+        ids.update((endpoint.node_id, None) for endpoint in members.nodes)
+        return await self._check(address, self.check.find(channel, address, members.cluster_id, list(ids)))
+
+    def may_confirm(self, address: Address, *, logged_in: bool) -> bool:
+        """Check whether the broker at an address can prove with one answer which node it is.
+
+        Before a login that it requires, it cannot.
+        """
+        return (logged_in or self._answers_without_login) and self.check.may_confirm(address)
+
+    async def confirm(
+        self, channel: Channel, address: Address, cluster_id: str, node_id: int, request: VersionsRequest | None
+    ) -> tuple[Verdict, bytes]:
+        """Ask whether the broker at an address is this node, as `NodeCheck.confirm`.
+
+        Raises ClosedOnOptionalRequest if the connection cannot be used any more.
+        """
+        return await self._check(address, self.check.confirm(channel, address, cluster_id, node_id, request))
+
+    async def _check(self, address: Address | None, asking: Awaitable[T]) -> T:
+        try:
+            answer = await asking
+        except asyncio.CancelledError:
+            self.check.note_interrupted(address)
+            raise
+        except (UpstreamError, WireError) as error:
+            self.check.note_failure(address, str(error), at_once=isinstance(error, WireError))
+            raise ClosedOnOptionalRequest(error.reason, str(error)) from None
+        self.check.note_answered(address)
+        return answer
 
     async def _members(
+        self,
+        channel: Channel,
+        address: Address | None,
+        versions: Versions,
+        logged_in: bool,
+        id_question: Question[int | None] | None,
+    ) -> tuple[ClusterNodes, int | None]:
+        """Return the nodes of the cluster, and the id of this one if the answer to `id_question` reveals it.
+
+        All is asked in one round trip. The broker answers in order: if it hangs up before the first answer, it was not
+        the second question's fault.
+        """
+        asks_versions = address is not None and self.check.newest(address) is None
+        if asks_versions:
+            questions.VERSIONS_QUESTION.send(channel)
+        members_question = questions.nodes_question(versions)
+        members_question.send(channel)
+        if id_question is not None:
+            id_question.send(channel)
+        if asks_versions:
+            self.check.note_versions(address, await questions.VERSIONS_QUESTION.read_answer(channel))
+        members = await self._read_members(members_question, channel, logged_in)
+        if id_question is None:
+            return members, None
+        return members, await self._optional(Proof.OWN_WORD, id_question.read_answer(channel))
+
+    async def _read_members(
         self, members_question: Question[ClusterNodes], channel: Channel, logged_in: bool
     ) -> ClusterNodes:
         try:
@@ -174,7 +254,7 @@ class BrokerIdentifier:
         """Check whether brokers answer this question instead of closing the connection, as far as is known."""
         return monotonic() >= self._omitted_until.get(name, 0.0)
 
-    async def _optional(self, name: Proof, asking: Awaitable[int | None]) -> int | None:
+    async def _optional(self, name: Proof, asking: Awaitable[T | None]) -> T | None:
         """Return the answer to a question that a broker need not answer. Raises ClosedOnOptionalRequest."""
         try:
             answer = await asking

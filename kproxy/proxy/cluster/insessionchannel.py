@@ -31,13 +31,14 @@ class InSessionChannel(Channel):
     def __init__(self, session: Session, *, hold: bool = False) -> None:
         self._session = session
         self._hold = hold
-        self._requests: deque[bytes] = deque()  # one is asked after the other
-        self._answer: asyncio.Future[bytes] | None = None
+        self._requests: list[bytes] = []  # which have not been sent
+        self._answers: deque[asyncio.Future[bytes]] = deque()  # to those that have
+        self._awaited: asyncio.Future[bytes] | None = None
 
     def session_ended(self) -> None:
         """Raise EOFError where an answer is awaited: the session has ended."""
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(EOFError())
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_exception(EOFError())
 
     def send(self, request: bytes) -> None:
         self._requests.append(request)
@@ -51,18 +52,24 @@ class InSessionChannel(Channel):
             held = asyncio.Event()
             session.hold(held.set)
             await held.wait()
-        answer = self._answer = asyncio.get_running_loop().create_future()
+        requests, self._requests = self._requests, []
+        for request in requests:
+            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            self._answers.append(answer)
+            session.ask(request, answer.set_result)
+        if session.closed:
+            raise EOFError
+        self._awaited = self._answers.popleft()
         try:
-            return await self._wait_for_answer(answer, self._requests.popleft(), seconds)
+            return await self._wait_for_answer(self._awaited, seconds)
         finally:
-            self._answer = None
+            self._awaited = None
 
-    async def _wait_for_answer(self, answer: asyncio.Future[bytes], request: bytes, seconds: float | None) -> bytes:
+    async def _wait_for_answer(self, answer: asyncio.Future[bytes], seconds: float | None) -> bytes:
         session, conversation = self._session, self._session.conversation
-        session.ask(request, answer.set_result)
         while not answer.done():
             # Answers to the client's requests come first, and take as long as they take.
-            is_next = conversation.in_flight <= 1
+            is_next = conversation.in_flight <= 1 + len(self._answers)
             await asyncio.wait({answer}, timeout=seconds)  # unlike wait_for, it leaves the future alone
             if is_next and not answer.done():
                 raise EOFError if session.ended_by == "upstream" else TimeoutError

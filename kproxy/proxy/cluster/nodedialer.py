@@ -16,6 +16,7 @@ from time import monotonic, time
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.messages.start import CANNOT_BE_REACHED
+from kproxy.base.printable import escaped
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -23,6 +24,7 @@ from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, Routes
 from kproxy.net.tls.handshakes import BrokerTls
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
@@ -59,6 +61,10 @@ class Unreachable(UpstreamError):
     def __init__(self, error: UpstreamError, outage: Outage) -> None:
         self.outage = outage
         super().__init__(error.reason, str(error))
+
+
+class Misrouted(UpstreamError):
+    """A client expects another cluster or node at the port than kproxy has there (KIP-1242)."""
 
 
 class Outages:
@@ -210,15 +216,16 @@ class NodeDialer:
         """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
         return await self._connector.connect(address)
 
-    async def dial(self, key: NodeKey | None) -> VerifiedConnection:
+    async def dial(self, key: NodeKey | None, request: VersionsRequest | None = None) -> VerifiedConnection:
         """Connect to a node, or, for None, to a bootstrap server.
 
-        Raises UpstreamError; Unreachable if the node, not this machine, is the problem.
+        `request`: the first request of the client, which may serve to verify the connection. Raises UpstreamError;
+        Unreachable if the node, not this machine, is the problem; Misrouted if it is no request for this node.
         """
         try:
-            connection = await self._dial(key)
+            connection = await self._dial(key, request)
         except UpstreamError as error:
-            if error.reason == "limit":
+            if error.reason == "limit" or isinstance(error, Misrouted):
                 raise
             if key is None or key in self._topology.nodes:
                 outage = self._outages.begin(key)
@@ -228,30 +235,40 @@ class NodeDialer:
         self._outages.end(key)
         return connection
 
-    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
+    async def _dial(self, key: NodeKey | None, request: VersionsRequest | None) -> VerifiedConnection:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
         await self.bootstrap_asked.wait()
         conflict = self.reachability.exploration.conflict
         if conflict is not None:
             raise UpstreamError("wrong-cluster", conflict)
+        if request is not None and request.cluster_id is not None:
+            self._check_expected(key, request.cluster_id, request.node_id)
         if key is None:
-            return await self._dial_bootstrap()
+            return await self._dial_bootstrap(request)
         try:
-            return await self._dial_node(key)
+            return await self._dial_node(key, request)
         except UpstreamError as error:
             if self.searched.is_set() or isinstance(error, ViaError | LoginRefused):
                 raise
         await self.searched.wait()  # the start-up search may find another route
-        return await self._dial_node(key)
+        return await self._dial_node(key, request)
 
-    async def _dial_bootstrap(self) -> VerifiedConnection:
+    def _check_expected(self, key: NodeKey | None, cluster_id: str, node_id: int) -> None:
+        """Raise Misrouted if a client expects another cluster than this one, or another node than this."""
+        served_id = self.reachability.cluster_id
+        if served_id not in (None, cluster_id) or (key is not None and key.node_id != node_id):
+            expected = f"node {node_id} of cluster {escaped(cluster_id)}"
+            raise Misrouted("misrouted", f"the client expects {expected}, which is not here")
+
+    async def _dial_bootstrap(self, request: VersionsRequest | None) -> VerifiedConnection:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
         for step in range(len(servers)):
             index = (self.reachability.bootstrap_index + step) % len(servers)
             try:
-                upstream = await self.verifier.connect(None, self.routes.of_server(servers[index]), servers[index].host)
+                route, name = self.routes.of_server(servers[index]), servers[index].host
+                upstream = await self.verifier.connect(None, route, name, request)
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
@@ -263,12 +280,12 @@ class NodeDialer:
             return upstream
         raise _combined(errors)
 
-    async def _dial_node(self, key: NodeKey) -> VerifiedConnection:
+    async def _dial_node(self, key: NodeKey, request: VersionsRequest | None = None) -> VerifiedConnection:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
             try:
-                upstream = await self.verifier.connect(key, route, self.verifier.advertised(key).host)
+                upstream = await self.verifier.connect(key, route, self.verifier.advertised(key).host, request)
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise

@@ -16,11 +16,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.base.messages.start import ANOTHER_NODE, NO_BROKER_ANSWERS, NO_CLUSTER_ID, NODE_ASSUMED, NODE_UNKNOWN
+from kproxy.base.messages.start import (
+    ANOTHER_NODE,
+    NO_BROKER_ANSWERS,
+    NO_CLUSTER_ID,
+    NO_EXPECTED_NODE,
+    NODE_ASSUMED,
+    NODE_UNKNOWN,
+)
 from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
+from kproxy.protocol.rewrite.endpoints import NodeKind
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
+from kproxy.proxy.cluster.nodecheck import Verdict
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
     DialOutcome,
@@ -45,6 +55,12 @@ T = TypeVar("T")
 
 # For this many seconds, a bootstrap server that is one node is not tried for another.
 _IDENTITY_VALID_FOR = 5.0
+# For this many seconds, kproxy does not ask a bootstrap server whether it is the node that it was before, once it was
+# another: a load balancer may be there.
+_NOT_GUESSED_FOR = 300.0
+# For this many seconds, kproxy asks more of a broker that has confirmed its node and has then closed the connection on
+# the client's first request: it may require a login.
+_DOUBTED_FOR = 30.0
 # How often kproxy connects to one address because the broker closes the connection on a question.
 _ATTEMPTS = 6
 
@@ -65,6 +81,13 @@ class VerifiedConnection:
 
     None: the connection is verified already.
     """
+    answer: bytes = b""
+    """The broker's response to the client's first request, with which kproxy has verified the connection; b"": it has
+    not sent that request."""
+    newest_versions: int | None = None
+    """The newest version of ApiVersions that the broker offers; None while it is unknown."""
+    on_unanswered: Callable[[], None] = lambda: None
+    """Called if the broker closes the connection soon, without an answer to a request of the client."""
 
     @property
     def label(self) -> str:
@@ -91,6 +114,7 @@ class NodeVerifier:
         self._identifier = BrokerIdentifier(topology)
         self._assumed: set[NodeKey] = set()  # nodes whose warning was logged
         self._identified_at: dict[Address, float] = {}  # when a bootstrap server was last identified
+        self._not_guessed_until: dict[Address, float] = {}  # of a bootstrap server, which of the nodes it is
 
     def reconfigure(self, config: ClusterConfig) -> None:
         """Use this configuration from now on. kproxy finds out again whether brokers require a login first."""
@@ -125,17 +149,22 @@ class NodeVerifier:
             raise UpstreamError("other", f"{key} is no longer in the metadata")
         return node.advertised
 
-    async def connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
-        """Open and verify a connection to a node, or, for None, to a bootstrap server. Raises UpstreamError.
+    async def connect(
+        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None = None
+    ) -> VerifiedConnection:
+        """Open and verify a connection to a node, or, for None, to a bootstrap server.
 
-        `name` is the host name that the certificate must have, whatever address the route dials.
+        `name` is the host name that the certificate must have, whatever address the route dials. `request` is the
+        client's first request, with which kproxy may verify the connection. Raises UpstreamError.
         """
-        return await self._count_dial(key, self._connect(key, route, name))
+        return await self._count_dial(key, self._connect(key, route, name, request))
 
-    async def _connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
+    async def _connect(
+        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None
+    ) -> VerifiedConnection:
         for _ in range(_ATTEMPTS):
             try:
-                return await self._connect_once(key, route, name)
+                return await self._connect_once(key, route, name, request)
             except (LoginRequired, ClosedOnOptionalRequest) as error:
                 closed = error
         raise UpstreamError(closed.reason, f"{route.dial}: {closed}")
@@ -154,25 +183,75 @@ class NodeVerifier:
             self._metrics.add_dial(self._config.name, label, perf_counter() - began, self._config.upstream)
         return connection
 
-    async def _connect_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
-        """Open a connection and ask who answers."""
-        connection = await self._connector.open(route.dial, name)
+    async def _connect_once(
+        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None
+    ) -> VerifiedConnection:
+        """Open a connection and find out who answers."""
+        connection, dial, check = await self._connector.open(route.dial, name), route.dial, self._identifier.check
+        answer: bytes | None = None
+        verify = None
         try:
             if self.verifies_in_session:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
-                return VerifiedConnection(
-                    connection.sock,
-                    key,
-                    route.dial,
-                    connection.login,
-                    partial(self._verify, key, route, connection.names),
-                )
-            self._judge(key, route, await self._identify_connection(connection, route.dial, key))
+                verify = partial(self._verify, key, route, connection.names)
+            else:
+                answer = await self._confirm(connection.channel, key, route, request, self._connector.logs_in)
+                if answer is None:
+                    self._judge(key, route, await self._identify_connection(connection, dial, key))
+                else:
+                    _check_no_excess(connection, dial)
         except BaseException:
             connection.sock.close()
             raise
-        return VerifiedConnection(connection.sock, key, route.dial, connection.login)
+        return VerifiedConnection(
+            connection.sock,
+            key,
+            dial,
+            connection.login,
+            verify,
+            answer or b"",
+            check.newest(dial),
+            partial(check.distrust, dial, _DOUBTED_FOR),
+        )
+
+    async def _confirm(
+        self, channel: Channel, key: NodeKey | None, route: Route, request: VersionsRequest | None, logged_in: bool
+    ) -> bytes | None:
+        """Let the broker confirm that it is the expected node, if that proves it.
+
+        Return its response to the client's request, b"" without one; None if it is not known yet who answers. Raises
+        UpstreamError.
+        """
+        dial = route.dial
+        node_address = self._dialer.reachability.node_addresses.get(dial)
+        expected = key if key is not None or node_address is None else node_address.key
+        cluster_id = self._dialer.reachability.cluster_id
+        if (
+            expected is None
+            or expected.kind is not NodeKind.BROKER
+            or cluster_id is None
+            or not self._identifier.may_confirm(dial, logged_in=logged_in)
+        ):
+            return None
+        if key is None and not self._may_guess(dial):
+            return None
+        if request is not None and request.cluster_id is not None and (key is None or request.cluster_id != cluster_id):
+            return None  # only the broker may judge a request that names something else than kproxy expects
+        asking = self._identifier.confirm(channel, dial, cluster_id, expected.node_id, request)
+        verdict, response = await self._limit(asking, dial)
+        if verdict is Verdict.CONFIRMED:
+            self._note_identified(dial, expected, Proof.CONFIRMED)
+            if key is not None:
+                self._note_reached(key, route, Proof.CONFIRMED)
+            return response
+        if key is None:  # another node of the cluster, perhaps: the address may be a load balancer's
+            self._not_guessed_until[dial] = monotonic() + _NOT_GUESSED_FOR
+        return None
+
+    def _may_guess(self, server: Address) -> bool:
+        """Check whether a bootstrap server is one node, not each time another, as far as is known."""
+        return monotonic() >= self._not_guessed_until.get(server, 0.0)
 
     async def identify_bootstrap(self, dial: Address, name: str) -> BrokerIdentity:
         """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired).
@@ -198,13 +277,23 @@ class NodeVerifier:
         before = self._dialer.reachability.node_addresses.get(address)
         expected_key = before.key if expected is None and before is not None else expected
         identifying = self._identifier.identify(
-            connection.channel, expected_key, connection.names, logged_in=self._connector.logs_in
+            connection.channel,
+            expected_key,
+            connection.names,
+            logged_in=self._connector.logs_in,
+            address=address,
+            finds=expected is not None or self._may_guess(address),
         )
-        return await self._identify(identifying, address, connection.channel.check_no_excess)
+        identity = await self._identify(identifying, address)
+        _check_no_excess(connection, address)
+        return identity
 
     async def _verify(self, key: NodeKey | None, route: Route, names: Sequence[str], channel: Channel) -> None:
         """Verify a connection within a client's session, after its login. Raises UpstreamError."""
-        identity = await self._identify(self._identifier.identify(channel, key, names, logged_in=True), route.dial)
+        if await self._confirm(channel, key, route, None, True) is not None:
+            return
+        identifying = self._identifier.identify(channel, key, names, logged_in=True, address=route.dial)
+        identity = await self._identify(identifying, route.dial)
         try:
             self._judge(key, route, identity)
         except UpstreamError as error:
@@ -217,23 +306,24 @@ class NodeVerifier:
                     self._dialer.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
 
-    async def _identify(
-        self, identifying: Awaitable[BrokerIdentity], address: Address, finish: Callable[[], None] = lambda: None
-    ) -> BrokerIdentity:
-        seconds = self._config.connect_timeout
+    async def _identify(self, identifying: Awaitable[BrokerIdentity], address: Address) -> BrokerIdentity:
+        identity = await self._limit(identifying, address)
+        if identity.cluster_id is None and self._config.cluster_id is not None:
+            raise UpstreamError(*NO_CLUSTER_ID.with_reason(address=address))
+        return identity
+
+    async def _limit(self, asking: Awaitable[T], address: Address) -> T:
+        """Limit the time that a broker may take. Raises UpstreamError, which names the address."""
         try:
-            async with asyncio.timeout(seconds):
-                identity = await identifying
-            finish()
+            async with asyncio.timeout(self._config.connect_timeout):
+                return await asking
         except TimeoutError:
+            self._identifier.check.note_timeout(address)
             raise UpstreamError("timeout", f"{address}: {NO_BROKER_ANSWERS()}") from None
         except (LoginRequired, ClosedOnOptionalRequest):
             raise
         except (UpstreamError, WireError) as error:
             raise UpstreamError(error.reason, f"{address}: {error}") from None
-        if identity.cluster_id is None and self._config.cluster_id is not None:
-            raise UpstreamError(*NO_CLUSTER_ID.with_reason(address=address))
-        return identity
 
     # Whether it is the expected node
 
@@ -252,6 +342,8 @@ class NodeVerifier:
         if key is None:
             return
         if identity.key is None:
+            if identity.refused:
+                raise UpstreamError(*NO_EXPECTED_NODE.with_reason(address=address, expected=key))
             if route.kind is RouteKind.UNIDENTIFIED:
                 raise UpstreamError(*NODE_UNKNOWN.with_reason(address=address, node=key.label))
             self._warn_assumed(key, route)
@@ -261,13 +353,15 @@ class NodeVerifier:
 
     def note_identity(self, address: Address, identity: BrokerIdentity) -> None:
         """Note the node at an address, if the answer shows it."""
-        key, proof = identity.key, identity.proof
-        if key is not None and proof is not None:
-            if address in self._dialer.dialled_servers:
-                self._identified_at[address] = monotonic()
-            before = self._dialer.reachability.node_addresses.get(address)
-            if before is None or before.key != key or before.proof is not proof:
-                self._dialer.note(NodeAddress(address, key, proof))
+        if identity.key is not None and identity.proof is not None:
+            self._note_identified(address, identity.key, identity.proof)
+
+    def _note_identified(self, address: Address, key: NodeKey, proof: Proof) -> None:
+        if address in self._dialer.dialled_servers:
+            self._identified_at[address] = monotonic()
+        before = self._dialer.reachability.node_addresses.get(address)
+        if before is None or before.key != key or before.proof is not proof:
+            self._dialer.note(NodeAddress(address, key, proof))
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
         before = self._dialer.reachability.of_node(key)
@@ -283,3 +377,11 @@ class NodeVerifier:
         if key not in self._assumed:
             self._assumed.add(key)
             log.warning(NODE_ASSUMED(node=key, dial=route.dial))
+
+
+def _check_no_excess(connection: UpstreamConnection, address: Address) -> None:
+    """Raise UpstreamError if the broker has sent more than kproxy has asked for."""
+    try:
+        connection.channel.check_no_excess()
+    except WireError as error:
+        raise UpstreamError(error.reason, f"{address}: {error}") from None

@@ -9,19 +9,28 @@ learn at once that the node is away; then the pauses double. If the node can be 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.repeats import about
+from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request, rebootstrap_required
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
-from kproxy.proxy.cluster.clientroute import ClientRoute, Routes, read_first_request, route_for
+from kproxy.proxy.cluster.clientroute import (
+    ClientRoute,
+    Routes,
+    read_first_request,
+    read_versions_bytes,
+    route_for,
+)
 from kproxy.proxy.cluster.connectionslots import open_file_limit, pending_connection_limit
 from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
-from kproxy.proxy.cluster.nodedialer import Unreachable
+from kproxy.proxy.cluster.nodedialer import Misrouted, Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -29,6 +38,8 @@ log = logging.getLogger(__name__)
 
 # The longest that kproxy keeps a client whose node is unreachable, from its arrival on, in seconds.
 _LONGEST_WAIT = 2.0
+# How long a client may take to receive an answer of kproxy's own, in seconds.
+_ANSWERED_WITHIN = 5.0
 
 NodeExists = Callable[[NodeKey], Awaitable[bool]]
 """Returns whether such a node exists, as far as is known."""
@@ -63,21 +74,33 @@ class PendingConnections:
                 if self.tls is not None:
                     connection.sock = tls_socket = await self.tls.accept(connection.sock)
                     await self._resolve_sni(connection, tls_socket)
-                first = await read_first_request(connection.sock) if len(self._routes) > 1 else b""
+                has_parts = len(self._routes) > 1
+                first = await (read_first_request if has_parts else read_versions_bytes)(connection.sock)
             except WireError as error:
                 connection.slots.log_refusal(connection.peer, error)
                 return
             connection.state = ConnectionState.DIALLING
             connection.route = route = route_for(first, self._routes)
-            upstream = await self._dial_when_free(connection, route)
+            request = read_versions_request(first)
+            try:
+                upstream = await self._dial_when_free(connection, route, request)
+            except Misrouted as error:
+                assert request is not None
+                await _answer_misrouted(connection, request, error)
+                return
             if upstream is None:
                 return
             if upstream.verify is None:
                 connection.release_dial_slot()
             self._on_connected(connection, upstream, first)
 
-    async def _dial_when_free(self, connection: ClientConnection, route: ClientRoute) -> VerifiedConnection | None:
-        """Dial when a dial slot is free, and again when the node can be reached; return None if it cannot."""
+    async def _dial_when_free(
+        self, connection: ClientConnection, route: ClientRoute, request: VersionsRequest | None
+    ) -> VerifiedConnection | None:
+        """Dial when a dial slot is free, and again when the node can be reached; return None if it cannot.
+
+        Raises Misrouted.
+        """
         node, logged = (route.name, connection.key), False
         while True:
             if self._dial_queue.is_free(node):
@@ -88,7 +111,9 @@ class PendingConnections:
             if isinstance(outcome, DialSlot):
                 connection.dial_slot = outcome
                 try:
-                    upstream = await _dial(route, connection.key)
+                    upstream = await _dial(route, connection.key, request)
+                except Misrouted:
+                    raise
                 except UpstreamError as error:
                     outcome = error
                     if isinstance(error, Unreachable):
@@ -139,12 +164,21 @@ class PendingConnections:
                 connection.key = connection.requested_key
 
 
-async def _dial(route: ClientRoute, key: NodeKey | None) -> VerifiedConnection:
+async def _answer_misrouted(connection: ClientConnection, request: VersionsRequest, error: Misrouted) -> None:
+    """Answer as a broker does that is not the expected one (KIP-1242): the client bootstraps again."""
+    connection.slots.count_refusal(error.reason)
+    log.info("%s: %s; it bootstraps again", connection.peer, error, extra=about(connection.peer.host, error.reason))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ANSWERED_WITHIN):
+            await Stream(connection.sock).send(rebootstrap_required(request.correlation_id))
+
+
+async def _dial(route: ClientRoute, key: NodeKey | None, request: VersionsRequest | None) -> VerifiedConnection:
     """Dial, and once more if the configuration has changed meanwhile. Raises UpstreamError."""
     while True:
         config = route.config
         try:
-            upstream = await route.dial(key)
+            upstream = await route.dial(key, request)
         except UpstreamError:
             if config is route.config:
                 raise

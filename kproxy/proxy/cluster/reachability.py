@@ -21,6 +21,7 @@ _ADDRESSES = 10_000
 class Proof(Enum):
     """The evidence that an address leads to a node."""
 
+    CONFIRMED = "the broker confirms its cluster and node"
     OWN_WORD = "the broker says so"
     CERTIFICATE = "its certificate has that node's name only"
     LEADER = "it leads partitions of that node"

@@ -7,6 +7,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
@@ -21,6 +22,7 @@ from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.greeting import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNode, LocaliseForHost, Routes
@@ -52,6 +54,8 @@ log = logging.getLogger(__name__)
 # session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
 _BOOTSTRAP_SESSION_SECONDS = 5.0
 _LONGEST_MECHANISM = 40
+# A broker that closes a session younger than this, in seconds, may require a login.
+_YOUNG = 2.0
 
 
 class Sessions:
@@ -74,7 +78,7 @@ class Sessions:
         self._metrics = metrics
         self._tasks = tasks
         self._routes: Routes = {"": ClientRoute(config, dial, localise, _new_unit(config, pump) if switches else None)}
-        self._calls: dict[str, tuple[NodeCounters, Calls]] = {}
+        self._calls: dict[tuple[str, int | None], tuple[NodeCounters, Calls]] = {}
         self._pending = PendingConnections(client_tls(config), self._routes, node_exists, self._on_connected)
         self._connections: dict[ClientConnection, None] = {}
         self.drained = asyncio.Event()  # set while there is no connection
@@ -101,7 +105,7 @@ class Sessions:
         """Open the session. Raises OSError if the client has already disconnected."""
         route = connection.present_route
         counters = self._metrics.node(self._name, upstream.label)
-        calls = self._calls_of(upstream.label, counters, route.unit)
+        calls = self._calls_of(upstream, counters, route.unit)
         try:
             conversation = Conversation(
                 calls if route.unit is None else SessionCalls(calls),  # which notes the APIs that are used
@@ -131,26 +135,31 @@ class Sessions:
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, upstream.login))
         if first:
-            session.receive_first(first)
+            session.receive_first(first, upstream.answer)
         if connection.requested_key is not None and upstream.key is None:
             loop.call_later(_BOOTSTRAP_SESSION_SECONDS, partial(connection.drain, gracefully=True))
 
-    def _calls_of(self, label: str, counters: NodeCounters, unit: SwitchableUnit | None) -> Calls:
+    def _calls_of(self, upstream: VerifiedConnection, counters: NodeCounters, unit: SwitchableUnit | None) -> Calls:
         """Return the calls towards a node, which all sessions share.
 
         Those of forgotten nodes go together with their counters.
         """
-        cached = self._calls.get(label)
+        label, newest = upstream.label, upstream.newest_versions
+        cached = self._calls.get((label, newest))
         if cached is not None and cached[0] is counters:
             return cached[1]
         nodes = self._metrics.nodes
         self._calls = {
-            node_label: cached_calls
-            for node_label, cached_calls in self._calls.items()
+            (node_label, versions): cached_calls
+            for (node_label, versions), cached_calls in self._calls.items()
             if nodes.get((self._name, node_label)) is cached_calls[0]
         }
-        calls = Calls(counters.call, CAPS if unit else TABLE_VERSIONS)
-        self._calls[label] = counters, calls
+        highest = CAPS if unit else TABLE_VERSIONS
+        if newest is not None and newest < ApiKey.API_VERSIONS.newest:
+            # kproxy answers a newer version itself, as the broker would: that costs no round trip.
+            highest = {**highest, ApiKey.API_VERSIONS: newest}
+        calls = Calls(counters.call, highest)
+        self._calls[label, newest] = counters, calls
         return calls
 
     def _open(self) -> list[tuple[ClientConnection, Session]]:
@@ -366,6 +375,9 @@ class Sessions:
             connection.relogin.cancel()
             if interrupted and error is None:
                 error = UpstreamError(*CLOSED_DURING_LOGIN.with_reason())
+        is_young = time() - connection.opened_at < _YOUNG
+        if connection.node.answer and is_young and session.ended_by == "upstream" and session.conversation.in_flight:
+            connection.node.on_unanswered()
         if isinstance(error, WireError | UpstreamError):
             self._report(connection, session.ended_by, error.reason, error)
         elif isinstance(error, ssl.SSLError):

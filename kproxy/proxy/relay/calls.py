@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, unsupported_version
@@ -178,6 +178,11 @@ class Calls(dict[int, "Call | None"]):
         return call
 
     @cached_property
+    def too_new(self) -> LocalCall:
+        """The call of every ApiVersions request of a later version than the node supports."""
+        return LocalCall(ApiKey.API_VERSIONS, 0, partial(unsupported_version, highest=self.highest))
+
+    @cached_property
     def without_writes(self) -> Calls:
         """These calls, but None for writes."""
         return _CallsWithoutWrites(self)
@@ -237,7 +242,3 @@ class SessionCalls(Calls):
         """Forget that the session has used these APIs."""
         for code in [code for code in self if code >> 16 in keys]:
             del self[code]
-
-
-TOO_NEW = LocalCall(ApiKey.API_VERSIONS, 0, unsupported_version)
-"""The call of every ApiVersions request of a version that kproxy does not support."""

@@ -58,7 +58,6 @@ from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import (
     LOGIN_APIS,
     LONGEST_REQUEST,
-    TOO_NEW,
     Call,
     Calls,
     GuardVerdict,
@@ -329,7 +328,7 @@ class Conversation:
                 check_answerable(size, code, limit, calls.highest)  # only ApiVersions of a later version is
                 if after > end:
                     break
-                self._answer(TOO_NEW, correlation_id)
+                self._answer(calls.too_new, correlation_id)
                 _cut_out(cut, at, after)
                 code = -1
             elif not call.special:

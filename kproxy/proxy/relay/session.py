@@ -24,7 +24,7 @@ from typing import Protocol
 from kproxy.base.errors import WireError
 from kproxy.base.messages.runtime import DATA_PLANE_DEFECT
 from kproxy.protocol.wire.api import ApiKey
-from kproxy.protocol.wire.primitives import Buffer
+from kproxy.protocol.wire.primitives import INT32, Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, ObservedConversation
 from kproxy.proxy.relay.pump import Pump
@@ -104,14 +104,25 @@ class Session:
         traffic.sessions_open += 1
         traffic.sessions_total += 1
 
-    def receive_first(self, first: bytes) -> None:
-        """Take what was read from the client before the session existed. To be called once, before the loop turns."""
+    def receive_first(self, first: bytes, answer: bytes = b"") -> None:
+        """Take what was read from the client before the session existed. To be called once, before the loop turns.
+
+        `answer`: the broker's response to the first request in it, which the broker has received already.
+        """
         self.traffic.bytes_from_client += len(first)
+        side = self.client
         try:
-            self._send(self.upstream, self.conversation.from_client(first, perf_counter()))
+            out = side.step(first, perf_counter())
+            if answer:
+                out = memoryview(out)[4 + INT32.unpack_from(first)[0] :]
+            self._send(self.upstream, out)
             self._requests_passed()
+            if answer and not self.closed:
+                side = self.upstream
+                self.traffic.bytes_from_upstream += len(answer)
+                self._send(self.client, side.step(answer, perf_counter()))
         except Exception as error:  # noqa: BLE001  # as of what is read
-            self._failed(error, self.client)
+            self._failed(error, side)
 
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""

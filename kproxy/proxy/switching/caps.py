@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.switching.clientsoftware import is_franz_go
 
@@ -28,7 +27,7 @@ NEWEST_WITH_TOPIC_NAMES: Mapping[int, int] = {
 }  # fmt: skip
 """API key → the newest version whose requests name topics by names."""
 
-CAPS: Mapping[int, int] = {**TABLE_VERSIONS, **NEWEST_WITH_TOPIC_NAMES, ApiKey.END_TXN: 4}
+CAPS: Mapping[int, int] = {**NEWEST_WITH_TOPIC_NAMES, ApiKey.END_TXN: 4}
 """API key → the newest version that clients may use. With EndTxn 4 there is no transaction.version 2 (KIP-890), in
 which a producer cannot continue after an abort without a producer id that the broker gives it: see `transactions`."""
 

@@ -76,7 +76,7 @@ class Switchable:
         connection = ClientConnection(self._slots, listener, client, Address(*peer[:2]), self._loop.time(), "127.0.0.1")
         self.here.handle_client(NAME, connection)
 
-    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
+    async def _dial(self, key: NodeKey | None, request: object) -> VerifiedConnection:
         sock = socket.socket()
         sock.setblocking(False)
         try:

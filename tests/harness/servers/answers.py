@@ -24,6 +24,12 @@ def versions(served: Mapping[int, tuple[int, int]] = ALL) -> bytes:
     return struct.pack(">h", 0) + array([struct.pack(">hhh", key, *both) for key, both in served.items()])
 
 
+def versions_5(served: Mapping[int, tuple[int, int]] = ALL, error: int = 0) -> bytes:
+    """Return ApiVersions v5."""
+    ranges = [] if error else [struct.pack(">hhhb", key, *both, 0) for key, both in served.items()]
+    return struct.pack(">hB", error, len(ranges) + 1) + b"".join(ranges) + bytes(5)
+
+
 def metadata(
     cluster_id: str | None, brokers: Mapping[int, str], topics: Mapping[str, Sequence[int]] | None = None
 ) -> bytes:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.messages import read_request
 from tests.harness.servers import answers
 
 
@@ -15,6 +16,9 @@ class FakeBroker:
 
     Metadata has `nodes` (id, host, port) and the cluster's id, DescribeConfigs the `refusal`. A test may change them at
     any time. Any other request ends the connection.
+
+    `checks` makes it one of Kafka 4.4: it gives the body of the answer to ApiVersions 5 for a cluster and a node, or
+    None to end the connection. `received` are the API keys and versions of all requests.
     """
 
     def __init__(
@@ -24,6 +28,9 @@ class FakeBroker:
         self.refusal = refusal
         self.cluster_id = cluster_id
         self.asked = 0  # for its nodes
+        self.checks: Callable[[str, int], bytes | None] | None = None
+        self.received: list[tuple[int, int]] = []
+        self.skew = 0  # of the correlation ids of its answers to ApiVersions 5
         self.adds = b""  # behind each answer
         self.deaf_to: set[int] = set()  # what ends the connection, as before a login
         self.serves = {ApiKey.API_VERSIONS: (0, 0), ApiKey.METADATA: (0, 2), ApiKey.DESCRIBE_CONFIGS: (0, 1)}
@@ -44,12 +51,29 @@ class FakeBroker:
             ApiKey.METADATA: self._metadata,
             ApiKey.DESCRIBE_CONFIGS: lambda: answers.configs(42, self.refusal),
         }
-        key, _, correlation_id = struct.unpack_from(">hhi", request)
+        key, version, correlation_id = struct.unpack_from(">hhi", request)
+        self.received.append((key, version))
         if key not in said or key in self.deaf_to:
             return False
+        if key == ApiKey.API_VERSIONS and version == 5:
+            fields = read_request(struct.pack(">i", len(request)) + request).fields
+            answer = None if self.checks is None else self.checks(fields["ClusterId"].decode(), fields["NodeId"])
+            if answer is None:
+                return False
+            correlation_id += self.skew
+            said[key] = lambda: answer
         body = struct.pack(">i", correlation_id) + said[key]()
         connection.sendall(struct.pack(">i", len(body)) + body + self.adds)
         return True
+
+    def be_new(self, node: int) -> None:
+        """Become this node of the cluster, as a broker of Kafka 4.4 or later."""
+        self.serves[ApiKey.API_VERSIONS] = (0, 5)
+
+        def check(cluster_id: str, node_id: int) -> bytes:
+            return answers.versions_5(self.serves, 0 if (cluster_id, node_id) == (self.cluster_id, node) else 129)
+
+        self.checks = check
 
     def _metadata(self) -> bytes:
         self.asked += 1

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kproxy.dev.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, ListenerSpec
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.servers import peers
@@ -46,6 +46,7 @@ ADMIN, TOPIC_USER, GROUP_USER, NOBODY = "admin", "topic-user", "group-user", "no
 _COMING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR
 )  # fmt: skip
+CONFIRMED = "the broker confirms its cluster and node"
 PASSWORD = f"secret-{uuid4().hex}"
 RECORDS = [b"record-%d" % number for number in range(5)]
 
@@ -58,14 +59,27 @@ def shared_port() -> int:
 @pytest.fixture(scope="module")
 def guarded(shared_port: int) -> Iterator[DevCluster]:
     """Three brokers that know rights. Whoever comes without a login, as the brokers do, may do everything."""
+    with ExitStack() as held:
+        yield start_guarded(held, shared_port, DEFAULT_VERSION)
+
+
+@pytest.fixture(scope="module")
+def older(shared_port: int) -> Iterator[DevCluster]:
+    """The same before Kafka 4.4: brokers that do not say whether they are a certain node."""
+    with ExitStack() as held:
+        yield start_guarded(held, shared_port, "4.3.1")
+
+
+def start_guarded(held: ExitStack, shared_port: int, version: str) -> DevCluster:
     first = free_window(3, avoid=range(shared_port, shared_port + 1))
     users = " ".join(f'user_{user}="{PASSWORD}"' for user in (ADMIN, TOPIC_USER, GROUP_USER, NOBODY))
     rights = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;User:{ADMIN}",
     }
-    with DevCluster(
+    made = DevCluster(
         brokers=[first, first + 1, first + 2],
+        version=version,
         client_protocol="SASL_PLAINTEXT",
         extra_listeners=[
             ListenerSpec("LIES", advertised="127.0.0.1:{id}"),
@@ -79,25 +93,26 @@ def guarded(shared_port: int) -> Iterator[DevCluster]:
             ),
         },
         controller_properties=rights,
-    ) as made:
-        topic = create_topic(made.direct_bootstrap, 6)
-        with consumer(made.direct_bootstrap, group_id="a-group") as member:
-            for partition in range(6):
-                wait_until(partial(commits, member, TopicPartition(topic, partition, 0)), "the coordinator is ready")
-        may = [
-            (ResourceType.TOPIC, topic, TOPIC_USER, AclOperation.ALL),
-            (ResourceType.GROUP, "*", GROUP_USER, AclOperation.DESCRIBE),
+    )
+    held.enter_context(made)
+    topic = create_topic(made.direct_bootstrap, 6)
+    with consumer(made.direct_bootstrap, group_id="a-group") as member:
+        for partition in range(6):
+            wait_until(partial(commits, member, TopicPartition(topic, partition, 0)), "the coordinator is ready")
+    may = [
+        (ResourceType.TOPIC, topic, TOPIC_USER, AclOperation.ALL),
+        (ResourceType.GROUP, "*", GROUP_USER, AclOperation.DESCRIBE),
+    ]
+    admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
+    for done in admin.create_acls(
+        [
+            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", what, AclPermissionType.ALLOW)
+            for kind, name, user, what in may
         ]
-        admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
-        for done in admin.create_acls(
-            [
-                AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", what, AclPermissionType.ALLOW)
-                for kind, name, user, what in may
-            ]
-        ).values():
-            done.result(30)
-        made.topic = topic  # type: ignore[attr-defined]
-        yield made
+    ).values():
+        done.result(30)
+    made.topic = topic  # type: ignore[attr-defined]
+    return made
 
 
 def commits(member: Consumer, position: TopicPartition) -> bool:
@@ -162,7 +177,7 @@ def test_the_peer_at_an_advertised_address_may_be_another_node(
         proxy = own_kproxy(",".join(reversed(addresses.values())))
         for node in guarded.node_ids:
             assert (proxy.node(node)["dial"], proxy.node(node)["route"]) == (addresses[node], "learned")
-            assert proxy.node(node)["proof"] == "the broker says so"
+            assert proxy.node(node)["proof"] == CONFIRMED
             assert own_id(proxy.node(node)["local"]) == node
         for node, words in (
             (
@@ -318,11 +333,11 @@ def test_bootstrap_servers_of_different_clusters(
 
 
 @pytest.fixture
-def logging_in(guarded: DevCluster, own_kproxy: Start, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kproxy]:
+def logging_in(own_kproxy: Start, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kproxy]:
     monkeypatch.setenv("KPROXY_SASL_PASSWORD", PASSWORD)
 
-    def start(user: str, *args: str, bootstrap: str = "", ready: bool = True) -> Kproxy:
-        servers = bootstrap or ",".join(reversed(guarded.bootstrap.split(",")))
+    def start(cluster: DevCluster, user: str, *args: str, ready: bool = True) -> Kproxy:
+        servers = ",".join(reversed(cluster.bootstrap.split(",")))
         return own_kproxy(servers, "--sasl", "PLAIN", "--sasl-username", user, *args, ready=ready)
 
     return start
@@ -337,29 +352,39 @@ def logging_in(guarded: DevCluster, own_kproxy: Start, monkeypatch: pytest.Monke
     ],
 )
 def test_which_broker_is_which_is_found_out_with_few_rights(
-    guarded: DevCluster, logging_in: Callable[..., Kproxy], user: str, proof: str
+    older: DevCluster, logging_in: Callable[..., Kproxy], user: str, proof: str
 ) -> None:
-    proxy = logging_in(user)
+    proxy = logging_in(older, user)
     found = {node["id"]: (node["dial"], node["proof"]) for node in proxy.status()["nodes"]}
     if user == GROUP_USER:  # one group has one coordinator; the other two stay unknown
-        assert sum(found == (str(guarded.dial[node]), proof) for node, found in found.items()) == 1
+        assert sum(found == (str(older.dial[node]), proof) for node, found in found.items()) == 1
     else:
-        assert found == {node: (str(dial), proof) for node, dial in guarded.dial.items()}
+        assert found == {node: (str(dial), proof) for node, dial in older.dial.items()}
         assert proxy.get("/readyz?requires=all")[0] == 200
 
 
-def test_where_nothing_tells_the_message_says_which_right_would(
-    guarded: DevCluster, logging_in: Callable[..., Kproxy]
+@pytest.mark.parametrize("user", [ADMIN, NOBODY])
+def test_since_kafka_4_4_a_user_needs_no_right_for_it(
+    guarded: DevCluster, logging_in: Callable[..., Kproxy], user: str
 ) -> None:
-    proxy = logging_in(NOBODY, ready=False)
+    proxy = logging_in(guarded, user)
+    found = {node["id"]: (node["dial"], node["proof"]) for node in proxy.status()["nodes"]}
+    assert found == {node: (str(dial), CONFIRMED) for node, dial in guarded.dial.items()}
+    assert proxy.get("/readyz?requires=all")[0] == 200
+
+
+def test_where_nothing_tells_the_message_says_which_right_would(
+    older: DevCluster, logging_in: Callable[..., Kproxy]
+) -> None:
+    proxy = logging_in(older, NOBODY, ready=False)
     words = (
         "answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on the cluster, or Describe"
     )
     wait_until(lambda: words in proxy.get("/readyz")[1], "/readyz says so")
     wait_logged(proxy, "or set --map node:")
     proxy.stop()
-    maps = [word for node, dial in guarded.dial.items() for word in ("--map", f"node:{node}={dial}")]
-    proxy = logging_in(NOBODY, *maps)
+    maps = [word for node, dial in older.dial.items() for word in ("--map", f"node:{node}={dial}")]
+    proxy = logging_in(older, NOBODY, *maps)
     assert {node["proof"] for node in proxy.status()["nodes"]} == {"assumed"}
     wait_logged(proxy, "kproxy assumes that")
     wait_logged(proxy, "To let kproxy check, give the user DescribeConfigs on the cluster")
@@ -369,7 +394,7 @@ def test_a_map_that_leads_to_another_broker_is_found_out(
     guarded: DevCluster, logging_in: Callable[..., Kproxy]
 ) -> None:
     one, other, _ = guarded.node_ids
-    proxy = logging_in(TOPIC_USER, "--map", f"node:{one}={guarded.dial[other]}")
+    proxy = logging_in(guarded, TOPIC_USER, "--map", f"node:{one}={guarded.dial[other]}")
     problem = f"{guarded.dial[other]} answers, but it is broker {other} of this cluster, not broker {one}"
     assert problem in proxy.node(one)["problem"]
 
@@ -387,9 +412,12 @@ def with_login(bootstrap: str, user: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("user", [ADMIN, TOPIC_USER])
-def test_port_forwards_in_any_order_without_credentials(guarded: DevCluster, own_kproxy: Start, user: str) -> None:
+@pytest.mark.parametrize(("version", "user"), [("older", ADMIN), ("older", TOPIC_USER), ("guarded", TOPIC_USER)])
+def test_port_forwards_in_any_order_without_credentials(
+    request: pytest.FixtureRequest, own_kproxy: Start, version: str, user: str
+) -> None:
     """Names that resolve nowhere, one reachable address of each broker in the wrong order, no map, no --sasl."""
+    guarded: DevCluster = request.getfixturevalue(version)
     topic: str = guarded.topic  # type: ignore[attr-defined]
     proxy = own_kproxy(",".join(reversed(guarded.bootstrap.split(","))))
     before = len(records_of(guarded, topic, 6))
@@ -406,6 +434,7 @@ def test_port_forwards_in_any_order_without_credentials(guarded: DevCluster, own
     for node, dial in guarded.dial.items():
         shown = proxy.node(node)
         assert (shown["dial"], shown["route"], shown["checked"]) == (str(dial), "learned", True), shown
+        assert version == "older" or shown["proof"] == CONFIRMED
     assert PASSWORD not in proxy.log
 
 

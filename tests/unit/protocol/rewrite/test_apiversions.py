@@ -25,7 +25,7 @@ NEWER_BROKER = [
     (ApiKey.METADATA, 0, 14, 0, 13),
     (ApiKey.SHARE_FETCH, 0, 9, 1, 2),
     (12, 1, 3, 1, 3),
-    (ApiKey.API_VERSIONS, 0, 5, 0, 4),
+    (ApiKey.API_VERSIONS, 0, 6, 0, 5),
 ]
 LEFT_OUT = [
     (99, 0, 0),  # unknown
@@ -146,7 +146,7 @@ def test_the_own_answer_is_read_by_clients() -> None:
     assert answer[4:8] == struct.pack(">i", -3)
     heard = read(ApiKey.API_VERSIONS, 4, answer)
     assert heard["error_code"] == 35
-    assert heard["api_keys"] == [{"api_key": 18, "min_version": 0, "max_version": 4}]
+    assert heard["api_keys"] == [{"api_key": 18, "min_version": 0, "max_version": 5}]
 
 
 @pytest.mark.parametrize("version", [0, 3])

@@ -82,7 +82,7 @@ class Running:
         self.config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,), **options)
         self.slots = ConnectionSlots(self.config, ConnectionLimit(), metrics)
         self.sessions: Sessions = here.add_cluster(
-            self.config, lambda key: self.dial(key), self._localise, switches=switches
+            self.config, lambda key, request: self.dial(key), self._localise, switches=switches
         )
 
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:

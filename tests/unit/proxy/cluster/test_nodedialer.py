@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 
 import pytest
@@ -19,15 +21,18 @@ from kproxy.config.values import Map
 from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.messages import encode_request
 from kproxy.proxy.cluster import explorer, nodeverifier
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.nodedialer import NodeDialer
+from kproxy.proxy.cluster.nodedialer import Misrouted, NodeDialer
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.reachability import ExplorationState, Fact, Proof
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
+from tests.harness.servers import answers as answers_of_brokers
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer, closing, refused, saying, silent
 from tests.unit.proxy.cluster.doorway import until
@@ -505,3 +510,179 @@ async def test_a_node_out_of_reach_at_the_start_is_tried_again(here: Site) -> No
         here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, one_at),), complete=True))
         reach.searched.set()
         assert (await dialling).key == key(1)
+
+
+# Brokers of Kafka 4.4, which confirm their node
+
+
+VERSIONS_REQUEST = encode_request(18, 3, 77, {"ClientSoftwareName": b"x", "ClientSoftwareVersion": b"1"})
+
+
+def asking(frame: bytes = VERSIONS_REQUEST) -> VersionsRequest:
+    request = read_versions_request(frame)
+    assert request is not None
+    return request
+
+
+async def new_brokers(here: Site, count: int = 2) -> tuple[list[FakeBroker], list[Address], NodeDialer]:
+    """Brokers of Kafka 4.4 behind port-forwards in another order, which kproxy knows."""
+    brokers, addresses = zip(*[here.broker(node, tells=False) for node in range(1, count + 1)], strict=True)
+    for node, broker in enumerate(brokers, 1):
+        broker.be_new(node)
+        broker.nodes = [(number, "nowhere.invalid", 9092) for number in range(1, count + 1)]
+    reach = here.cluster(*reversed(addresses))
+    await here.explorer.explore()
+    for broker in brokers:
+        broker.received.clear()
+    return list(brokers), list(addresses), reach
+
+
+async def test_the_request_of_a_client_verifies_its_connection(here: Site) -> None:
+    """No request of kproxy's own goes in front of it, and none follows."""
+    brokers, addresses, reach = await new_brokers(here)
+    for node in (1, 2):
+        assert reach.reachability.of_node(key(node)).proof is Proof.CONFIRMED
+        upstream = await reach.dial(key(node), asking())
+        upstream.sock.close()
+        assert upstream.dial == addresses[node - 1]
+        assert brokers[node - 1].received == [(18, 5)]
+        assert upstream.answer[4:] == (77).to_bytes(4, "big") + brokers[node - 1].checks("c", node)  # type: ignore[misc,operator]
+
+
+async def test_a_client_that_asks_for_something_else_first(here: Site) -> None:
+    """Its request waits for one answer."""
+    brokers, _, reach = await new_brokers(here)
+    upstream = await reaches(reach, 1)
+    assert (upstream.answer, brokers[0].received) == (b"", [(18, 5)])
+
+
+async def test_of_a_bootstrap_server_its_last_node_is_asked(here: Site) -> None:
+    brokers, addresses, reach = await new_brokers(here)
+    upstream = await reach.dial(None, asking())
+    upstream.sock.close()
+    assert (upstream.dial, brokers[1].received) == (addresses[1], [(18, 5)])
+
+
+async def test_a_bootstrap_server_that_is_a_load_balancer(here: Site) -> None:
+    """The cluster is the right one, the node another each time: that is not guessed again and again."""
+    brokers, _, reach = await new_brokers(here)
+    brokers[1].checks = brokers[0].checks
+    for _ in range(3):
+        upstream = await reach.dial(None, asking())
+        upstream.sock.close()
+        assert upstream.answer == b""
+    assert brokers[1].received.count((18, 5)) == 1
+
+
+async def test_a_node_that_is_another_now_is_reached_along_the_next_route(here: Site) -> None:
+    """Port-forwards that change places: the message says which node is there, and no right was needed."""
+    brokers, addresses, reach = await new_brokers(here)
+    assert reach.reachability.node_addresses[addresses[0]].key == key(1)
+    brokers[0].checks, brokers[1].checks = brokers[1].checks, brokers[0].checks
+    now = nodeverifier.monotonic() + 10
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodeverifier, "monotonic", lambda: now)
+        upstream = await reach.dial(key(1), asking())
+    upstream.sock.close()
+    assert upstream.dial == addresses[1]
+    assert reach.reachability.node_addresses[addresses[0]].key == key(2)
+
+
+async def test_a_broker_that_refuses_and_says_no_more(here: Site) -> None:
+    """A topic-only user: kproxy knows that it is not the node, and does not assume that it is."""
+    brokers, addresses, _ = await new_brokers(here)
+    reach = here.cluster(addresses[0], map=(Map.parse(f"node:1={addresses[0]}"),))
+    await here.explorer.explore()
+    assert (await reaches(reach, 1)).dial == addresses[0]
+    brokers[0].be_new(9)
+    with pytest.raises(UpstreamError, match="it refuses to be broker 1") as error:
+        await reach.dial(key(1), asking())
+    assert error.value.reason == "wrong-node"
+
+
+async def test_another_cluster_that_is_there_now(here: Site) -> None:
+    brokers, _, reach = await new_brokers(here)
+    brokers[0].cluster_id = "other"
+    with pytest.raises(UpstreamError, match=r"it is another cluster \(id other\)"):
+        await reach.dial(key(1), asking())
+
+
+@pytest.mark.parametrize(("cluster_id", "node_id"), [("c", 2), ("other", 1)])
+async def test_a_client_that_expects_something_else_is_misrouted(here: Site, cluster_id: str, node_id: int) -> None:
+    """No broker is asked."""
+    brokers, _, reach = await new_brokers(here)
+    request = asking(VersionsRequest.named(b"x").addressed_to(cluster_id, node_id))
+    with pytest.raises(Misrouted, match=f"the client expects node {node_id} of cluster {cluster_id}"):
+        await reach.dial(key(1), request)
+    assert brokers[0].received == []
+    assert reach.reachability.of_node(key(1)).problem is None
+
+
+async def test_a_client_that_expects_the_right_node(here: Site) -> None:
+    brokers, _, reach = await new_brokers(here)
+    upstream = await reach.dial(key(1), asking(VersionsRequest.named(b"x").addressed_to("c", 1)))
+    upstream.sock.close()
+    assert upstream.answer[8:] == brokers[0].checks("c", 1)  # type: ignore[misc]
+
+
+async def test_at_a_bootstrap_server_only_the_broker_judges_what_a_client_expects(here: Site) -> None:
+    _, _, reach = await new_brokers(here)
+    upstream = await reach.dial(None, asking(VersionsRequest.named(b"x").addressed_to("c", 1)))
+    upstream.sock.close()
+    assert upstream.answer == b""
+
+
+# Brokers that offer it and answer otherwise
+
+
+def spoil(broker: FakeBroker, fault: str) -> None:
+    checks = broker.checks
+    assert checks is not None
+
+    def silence(cluster_id: str, node_id: int) -> bytes:
+        threading.Event().wait(1.0)  # longer than kproxy waits here
+        return checks(cluster_id, node_id)
+
+    answers: dict[str, Callable[[str, int], bytes | None]] = {
+        "closes": lambda cluster_id, node_id: None,
+        "is silent": silence,
+        "another id": checks,
+        "too long": lambda cluster_id, node_id: bytes(5 * 1024 * 1024),
+        "an error": lambda cluster_id, node_id: b"\0\x2a\1" + bytes(5),
+        "version 0": lambda cluster_id, node_id: answers_of_brokers.versions(broker.serves),
+        "older": lambda cluster_id, node_id: b"\0\x23" + answers_of_brokers.versions({18: (0, 4)})[2:],
+        "cut": lambda cluster_id, node_id: (checks(cluster_id, node_id) or b"")[:-1],
+        "any node": lambda cluster_id, node_id: checks("c", 1),
+    }
+    broker.checks, broker.skew = answers[fault], 7 if fault == "another id" else 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["closes", "is silent", "another id", "too long", "an error", "version 0", "older", "cut", "any node"],
+)
+async def test_a_broker_that_answers_the_check_oddly_is_asked_otherwise(
+    here: Site, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it did so from the start, or only later; and it is named once."""
+    for late in (False, True):
+        broker, address = here.broker(1)
+        broker.be_new(1)
+        broker.nodes = [*at((1, address)), (2, "nowhere.invalid", 9092)]
+        if not late:
+            spoil(broker, fault)
+        reach = here.cluster(address)
+        await here.explorer.explore()
+        if late:
+            spoil(broker, fault)
+        for _ in range(3):
+            with contextlib.suppress(UpstreamError):  # of a silent one, the first attempts
+                (await reach.dial(key(1), asking())).sock.close()
+        upstream = await reach.dial(key(1), asking())
+        upstream.sock.close()
+        if not late or fault != "any node":  # its software has refused before
+            assert upstream.answer == b""
+            assert reach.reachability.of_node(key(1)).proof is Proof.OWN_WORD
+        named = [record for record in caplog.records if "does not believe" in record.getMessage()]
+        assert len(named) == (fault != "older" and not (late and fault == "any node")), caplog.text
+        caplog.clear()

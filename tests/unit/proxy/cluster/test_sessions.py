@@ -234,15 +234,16 @@ async def test_a_node_must_answer_the_client_that_alone_can_ask(
 
 @in_house
 async def test_a_client_that_goes_while_its_node_is_dialled(house: House) -> None:
-    one, go = house.cluster(), asyncio.Event()
+    one, dials, go = house.cluster(), asyncio.Event(), asyncio.Event()
 
     async def slow(key: NodeKey | None) -> VerifiedConnection:
+        dials.set()
         await go.wait()
         return one.upstream()
 
     one.dial = slow
     client = one.carry()
-    await asyncio.sleep(0)
+    await dials.wait()
     reset(client.sock)
     go.set()
     await until(lambda: not one.held, "it is over")
@@ -441,11 +442,12 @@ async def test_a_stop_during_a_drain_of_one_cluster(house: House) -> None:
 @in_house
 async def test_a_flip_leaves_no_way_to_the_former_cluster(house: House) -> None:
     """Neither for a session, nor for a client whose node was being dialled."""
-    one, go = house.cluster(), asyncio.Event()
+    one, dials, go = house.cluster(), asyncio.Event(), asyncio.Event()
     client, far = await one.session()
     former = one.upstream()
 
     async def slow(key: NodeKey | None) -> VerifiedConnection:
+        dials.set()
         try:
             await go.wait()
         except asyncio.CancelledError:
@@ -455,7 +457,7 @@ async def test_a_flip_leaves_no_way_to_the_former_cluster(house: House) -> None:
 
     one.dial = slow
     waits = one.carry()
-    await asyncio.sleep(0)
+    await dials.wait()
     one.dial = one._dial
     house.here.clusters["default"].flip(ClusterConfig(name="default", bootstrap_servers=(NOBODY,), upstream="green"))
     go.set()
@@ -480,7 +482,7 @@ async def test_a_brokers_endpoints_belong_to_the_current_upstream(house: House) 
 
         return note
 
-    def dial(key: NodeKey | None) -> Coroutine[Any, Any, VerifiedConnection]:
+    def dial(key: NodeKey | None, request: object) -> Coroutine[Any, Any, VerifiedConnection]:
         return one.dial(key)
 
     one.sessions = house.here.add_cluster(config, dial, localise("others"), switches=True)
@@ -530,7 +532,7 @@ async def test_a_new_part_leaves_no_session_without_a_client_id(house: House) ->
     one = house.cluster(switches=True)
     named, nameless = await one.session(), await one.session()
     await passes(*named)
-    house.here.clusters["default"].make_part(MINE, one.config, one._dial, one._localise)
+    house.here.clusters["default"].make_part(MINE, one.config, lambda key, _: one.dial(key), one._localise)
     await nameless[0].ended()
     await passes(*named, 2)
 
@@ -541,7 +543,7 @@ async def test_a_part_stays_apart_once_one_of_the_two_was_switched(house: House,
     """Their clients' positions are of different clusters."""
     one, dialled = house.cluster(switches=True), 0
 
-    async def dial(key: NodeKey | None) -> VerifiedConnection:
+    async def dial(key: NodeKey | None, request: object) -> VerifiedConnection:
         nonlocal dialled
         dialled += 1
         return one.upstream()
@@ -561,7 +563,7 @@ async def test_a_part_is_reconfigured_by_itself(house: House) -> None:
     others_request = large.replace(b"me", b"no")
     await other[0].say(others_request[:100])
     await other[1].hear(others_request[:100])
-    house.here.clusters["default"].make_part(MINE, one.config, one._dial, one._localise)
+    house.here.clusters["default"].make_part(MINE, one.config, lambda key, _: one.dial(key), one._localise)
     client, _ = await session_in_part(one)
     smaller = one.config.replace(max_request_size=1000)
     parts = {"mine": (smaller, lambda *_: True)}

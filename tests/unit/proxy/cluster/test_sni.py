@@ -37,7 +37,7 @@ class Asked:
         self.counted: list[tuple[int, ...]] = []
         self.door.gateway.dialer.dial = self._dial  # type: ignore[method-assign]
 
-    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
+    async def _dial(self, key: NodeKey | None, request: object) -> VerifiedConnection:
         self.keys.append(key)
         self.counted.append(self.sessions())
         raise UpstreamError("refused", "nobody is there")

@@ -56,7 +56,7 @@ class Two:
     def _changed(self) -> None:
         self.changes += 1
 
-    async def _dial(self, name: str, key: NodeKey | None) -> VerifiedConnection:
+    async def _dial(self, name: str, key: NodeKey | None, request: object) -> VerifiedConnection:
         self.dialled.append((name, key))
         return VerifiedConnection(None, key, SERVERS[0])  # type: ignore[arg-type]  # nobody uses it
 

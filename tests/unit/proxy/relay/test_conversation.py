@@ -240,7 +240,7 @@ def test_pipelined_responses_in_one_chunk_are_told_apart() -> None:
 
 # ApiVersions that are newer than kproxy
 
-NEWER = request(ApiKey.API_VERSIONS, 5, 9, b"\x05java\x05test\x00")
+NEWER = request(ApiKey.API_VERSIONS, 6, 9, b"\x05java\x05test\x00")
 
 
 @pytest.mark.parametrize("step", [1, 999])
@@ -251,7 +251,7 @@ def test_newer_apiversions_is_answered_here_and_not_passed_on(step: int) -> None
     )
     answer = talk.kproxy()
     # Error 35 in version 0, with the versions of ApiVersions itself (KIP-511)
-    assert answer == frame(struct.pack(">ihihhh", 9, 35, 1, ApiKey.API_VERSIONS, 0, 4))
+    assert answer == frame(struct.pack(">ihihhh", 9, 35, 1, ApiKey.API_VERSIONS, 0, 5))
     assert talk.kproxy() == b""
     assert talk.conversation.in_flight == 1
 
@@ -282,7 +282,7 @@ def test_its_answer_comes_as_soon_as_it_is_its_turn() -> None:
 def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> None:
     """Ids in a row are remembered as one; others, and the highest, too."""
     talk = asked(HEARTBEAT, 1)
-    newer = b"".join(request(ApiKey.API_VERSIONS, 5, one) for one in ids)
+    newer = b"".join(request(ApiKey.API_VERSIONS, 6, one) for one in ids)
     assert talk.client(*chunks(newer, sizes)) == b""
     assert talk.conversation.in_flight == 1 + len(ids)
     said = response(HEARTBEAT, 1, b"one")
@@ -294,7 +294,7 @@ def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> No
 @pytest.mark.parametrize("stride", [1, 2])
 def test_those_that_wait_are_limited_like_any_other(stride: int) -> None:
     talk = asked(HEARTBEAT, 1)
-    many = b"".join(request(ApiKey.API_VERSIONS, 5, one) for one in range(0, 1000 * stride, stride))
+    many = b"".join(request(ApiKey.API_VERSIONS, 6, one) for one in range(0, 1000 * stride, stride))
     with raises("too-many-in-flight"):
         for _ in range(MAX_IN_FLIGHT // 1000 + 1):
             talk.client(many)

@@ -60,7 +60,7 @@ def test_others_keep_the_ids_even_beside_franz_go(software: str) -> None:
 
 def test_the_answer_to_an_unknown_version_suits_franz_go() -> None:
     talk = conversation()
-    assert talk.from_client(asking("kgo v1.22.2", version=5), 0.0) == b""
+    assert talk.from_client(asking("kgo v1.22.2", version=6), 0.0) == b""
     assert talk.take_answers()
     talk.from_client(asking("kgo v1.22.2", 2), 0.0)
     assert told(talk, 2)[ApiKey.METADATA] == 9

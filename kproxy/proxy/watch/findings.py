@@ -43,8 +43,7 @@ _LEAK = 100
 # How long a finding is shown after it was last true, in seconds; and how many at most.
 _SHOWN_FOR, _MOST = 30.0, 50
 # States, not measurements over a time: such a finding ends at once.
-UNREACHABLE = frozenset({Fault.NODE_UNREACHABLE, Fault.BROKER_MISSING})
-_STATES = UNREACHABLE
+_STATES = frozenset({Fault.NODE_UNREACHABLE, Fault.BROKER_MISSING})
 # If more nodes than this cannot be reached, they are one finding.
 _NAMED = 3
 
@@ -95,7 +94,7 @@ class FindingTracker:
     def tick(
         self, now: float, tally: Tally, clusters: Sequence[ClusterStatus], sessions: Sequence[SessionStatus]
     ) -> list[LiveDiagnostic]:
-        """Return the current findings: nodes that cannot be reached, which explain others, then the oldest first."""
+        """Return the current findings, the oldest first."""
         for cluster in clusters:
             own = [session for session in sessions if session.cluster == cluster.name]
             for finding in _cluster_findings(now, tally, cluster, own):
@@ -105,8 +104,7 @@ class FindingTracker:
             for key, (finding, last) in self._tracked.items()
             if now - last <= (0.0 if finding.fault in _STATES else _SHOWN_FOR)
         }
-        findings = [finding for finding, _ in self._tracked.values()]
-        return sorted(findings, key=lambda each: (each.fault not in UNREACHABLE, each.since or 0.0))[:_MOST]
+        return sorted((finding for finding, _ in self._tracked.values()), key=lambda each: each.since or 0.0)[:_MOST]
 
 
 def _cluster_findings(

@@ -20,7 +20,7 @@ from kproxy.protocol.wire.errorcodes import error_name
 from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.proxy.watch.events import EventLog, LogEvent
 from kproxy.proxy.watch.feed import Feed, TooManyReaders
-from kproxy.proxy.watch.findings import UNREACHABLE, FindingTracker, LiveDiagnostic, live_diagnostic
+from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic, live_diagnostic
 from kproxy.proxy.watch.rates import Rates
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
@@ -37,8 +37,7 @@ _NOTHING = Rates()
 class Live:
     """Computes the snapshots while pages are open.
 
-    `create_task` makes a task whose failure ends nothing else; `status` and `sessions` return the current state. `fix`
-    returns the lines that help where nodes of a cluster cannot be reached.
+    `create_task` makes a task whose failure ends nothing else; `status` and `sessions` return the current state.
     """
 
     def __init__(
@@ -48,14 +47,12 @@ class Live:
         status: Callable[[], Status],
         sessions: Callable[[], Sequence[SessionStatus]],
         events: EventLog,
-        fix: Callable[[ClusterStatus], Sequence[str]] = lambda _: (),
     ) -> None:
         self._create_task = create_task
         self._feed = feed
         self._status = status
         self._sessions = sessions
         self._events = events
-        self._fix = fix
         self._viewers = 0
         self._task: asyncio.Task[None] | None = None
         self._snapshot = b""
@@ -120,7 +117,6 @@ class Live:
             if finding is not None:
                 findings.note(finding, event.time)
         findings_now = findings.tick(now, tally, status.clusters, sessions)
-        fixes = {cluster.name: tuple(self._fix(cluster)) for cluster in status.clusters}
         clusters = []
         for cluster in status.clusters:
             clusters.append(
@@ -134,12 +130,7 @@ class Live:
             "reloads": status.reloads,
             "draining": status.draining,
             "clusters": clusters,
-            "findings": [
-                _finding(
-                    replace(finding, fix=fixes.get(finding.cluster, ())) if finding.fault in UNREACHABLE else finding
-                )
-                for finding in findings_now
-            ],
+            "findings": [_finding(finding) for finding in findings_now],
             "events": [_event(event) for event in self._events.last()],
         }
         self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"

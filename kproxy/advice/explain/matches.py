@@ -218,11 +218,25 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
 
 def _conditional_matches(line: str, raw: bytes, number: int, lower: str) -> list[MessageMatch]:
     """Return the match of a message that any program prints, if nothing shows another system."""
-    patterns = (pattern for pattern in _candidates(raw) if pattern.is_conditional and pattern.find(line))
-    pattern = max(patterns, key=lambda pattern: pattern.weight, default=None)
-    if pattern is None or names_other_system(lower):
+    patterns = [pattern for pattern in _candidates(raw) if pattern.find(line)]
+    conditional = (pattern for pattern in patterns if pattern.is_conditional)
+    best = max(conditional, key=lambda pattern: pattern.weight, default=None)
+    if best is None or names_other_system(lower):
         return []
-    return [MessageMatch(pattern.faults, pattern, None, None, facts_of(line), number, number, conditional=True)]
+    shown = _passing_on(best, best.faults, patterns)
+    return [MessageMatch(best.faults, shown, None, None, facts_of(line), number, number, conditional=True)]
+
+
+def _passing_on(best: MessagePattern, faults: tuple[Fault, ...], patterns: Iterable[MessagePattern]) -> MessagePattern:
+    """Return the message of a client that passes on the words of any program and may have the same faults, or `best`."""
+    clients = (
+        pattern
+        for pattern in patterns
+        if pattern.program is not Program.ANY and not pattern.is_general and set(faults).issubset(pattern.faults)
+    )
+    if best.program is not Program.ANY:
+        return best
+    return max(clients, key=lambda pattern: pattern.weight, default=best)
 
 
 def _may_be_specific(record: list[tuple[int, bytes, bool]]) -> bool:
@@ -276,6 +290,8 @@ def _match_line(
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
         faults = (decoded.fault,) if decoded else faults
+    if best:
+        best = _passing_on(best, faults, patterns)
     yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
 
 

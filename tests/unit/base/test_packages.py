@@ -19,9 +19,10 @@ from kproxy.base.packages import DISTRIBUTION, install_command
 
 ROOT = Path(__file__).parents[3]
 
-# What would fetch a stranger's package: `kproxy` on PyPI is somebody else's, and `kafka-kproxy` is nobody's so far.
+# What would fetch a stranger's package: `kproxy` on PyPI is somebody else's, and `kafka-kproxy` belongs to
+# nobody so far. `==${TAG}` is the version that the release has published just before.
 STRANGER = re.compile(
-    r"""(?:pipx?|uv(?:\ tool|\ pip)?)\s+(?:install|run|download)\s+(?:-\S+\s+)*["'`]*(?:kafka-)?kproxy\b(?!-)
+    r"""(?:pipx?|uv(?:\ tool|\ pip)?)\s+(?:install|run|download)\s+(?:-\S+\s+)*["'`]*(?:kafka-)?kproxy\b(?!-|==\$)
     | pipx\s+inject\s+kproxy\b(?!-)
     | (?<![\w-])kproxy\[(?:gssapi|msk|demo)""",
     re.VERBOSE,

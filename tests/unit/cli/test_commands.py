@@ -237,7 +237,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
-    several = {"sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
+    several = {"accept-new-cluster-after",
+               "sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
                "oauth-token-command",
                "kerberos-keytab", "aws-profile"}  # fmt: skip
     declared = [setting for setting in all_settings() if setting.flag and setting.key not in several]
@@ -252,7 +253,14 @@ def test_every_option_is_a_flag(app: App) -> None:
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
     given = {"max-connections": 3, "tls": True}
-    switches = ("admin-quit", "admin-require-token-for-reads", "admin-reload", "watch-config", "reuse-port")
+    switches = (
+        "admin-quit",
+        "admin-require-token-for-reads",
+        "admin-reload",
+        "watch-config",
+        "reuse-port",
+        "read-only",
+    )
     given |= dict.fromkeys(switches, True)
     assert shown == values | given
 

@@ -48,7 +48,7 @@ def test_a_log_on_standard_input(
 
 
 def test_unknown_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["explain", "connection refused"]) == 1
+    assert invoke(["explain", "the disk is full"]) == 1
     shown = capsys.readouterr().out
     assert shown.startswith("Not known")
     assert "kproxy doctor HOST:PORT" in shown

@@ -181,7 +181,7 @@ def test_a_defect_of_a_session_is_its_own(monkeypatch: pytest.MonkeyPatch, caplo
 
             (gateway,) = running._gateways
             with monkeypatch.context() as patched:
-                patched.setattr(NodeDialer, "_dial_bootstrap", lambda self: fails(self, None))
+                patched.setattr(NodeDialer, "_dial_bootstrap", lambda self, _request: fails(self, None))
                 client = works(running, "only")
                 await until(lambda: is_closed(client), "its connection is closed")
                 client.close()

@@ -117,7 +117,7 @@ BARS = (
         "ping-pong, 64 connections, frames, to HAProxy's", limit=0.95, figures=_ratios("frames_per_s", "ping-c64")
     ),
     _at_least("pipelined small frames, to HAProxy's", limit=0.8, figures=_ratios("frames_per_s", "pipelined-*")),
-    _at_most("new connections, CPU, to HAProxy's", limit=1.8, figures=_ratios("cpu_s_per_million", "connect-*")),
+    _at_most("new connections, CPU, to HAProxy's", limit=1.9, figures=_ratios("cpu_s_per_million", "connect-*")),
     _at_most(
         "metadata, ten brokers, CPU, to HAProxy's", limit=3, figures=_ratios("cpu_s_per_million", "metadata-10-*")
     ),

@@ -17,7 +17,7 @@ class Kind(Enum):
     FRAMES = "frames"  # frames/s and CPU-seconds per million
     LATENCY = "latency"  # the same, and percentiles
     METADATA = "metadata"  # CPU milliseconds per answer
-    CONNECT = "connect"  # connections per second and CPU-seconds per million
+    CONNECT = "connect"  # connections per second and CPU-seconds per million; each has ApiVersions and one request
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ enum { BROKERS = 10, PARTITIONS_PER_TOPIC = 100, CLIENT_ID = 23 };
 /* Frames up to this size are copied into one buffer with their neighbours; larger ones go out by sendfile. */
 enum { SMALL = 32 * 1024 };
 
-static const char TOPIC[] = "bench-topic-15";
+static const char TOPIC[] = "bench-topic-15", CLUSTER[] = "bench-cluster-id-22chr";
 
 typedef struct {
     int api, version, partitions;
@@ -145,7 +145,7 @@ static void metadata(Text *t, const Shape *s, int port) {
         host(name, sizeof name, i);
         number(t, 4, i), text(t, name, 1), number(t, 4, port), uvarint(t, 0), tags(t);
     }
-    text(t, "bench-cluster-id-22chr", 1), number(t, 4, 0);
+    text(t, CLUSTER, 1), number(t, 4, 0);
     int topics = (s->partitions + PARTITIONS_PER_TOPIC - 1) / PARTITIONS_PER_TOPIC;
     uvarint(t, topics + 1);
     for (int i = 0, left = s->partitions; i < topics; i++) {
@@ -202,16 +202,18 @@ static void response_body(Text *t, const Shape *s, int port) {
             host(name, sizeof name, i);
             number(t, 4, i), text(t, name, 0), number(t, 4, port), number(t, 2, -1);
         }
-        if (s->version >= 2) text(t, "bench-cluster-id-22chr", 0);
+        if (s->version >= 2) text(t, CLUSTER, 0);
         number(t, 4, 0), number(t, 4, 0);
         break;
     case API_VERSIONS: {
         static const int ranges[][3] = {
             {PRODUCE, 3, 12}, {FETCH, 4, 17}, {LIST_OFFSETS, 1, 9}, {METADATA, 0, 12},
-            {API_VERSIONS, 0, 4}, {DESCRIBE_CONFIGS, 1, 4},
+            {API_VERSIONS, 0, 5}, {DESCRIBE_CONFIGS, 1, 4},
         };
         int count = sizeof ranges / sizeof *ranges, compact = s->version >= 3;
-        number(t, 2, 0);
+        int refused = !s->partitions; /* the request expects another broker: REBOOTSTRAP_REQUIRED, and nothing else */
+        if (refused) count = 0;
+        number(t, 2, refused ? 129 : 0);
         if (compact) uvarint(t, count + 1); else number(t, 4, count);
         for (int i = 0; i < count; i++) {
             for (int k = 0; k < 3; k++) number(t, 2, ranges[i][k]);

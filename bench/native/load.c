@@ -1,8 +1,8 @@
 /* The load generator: many connections with requests of one kind, as fast as answers come. Before them, each asks for
- * ApiVersions, as clients do, except in `connect`.
+ * ApiVersions, as clients do.
  *
  *   load run      requests on every connection for a while, then one line of JSON with the figures
- *   load connect  as run, but every connection carries one request and is closed
+ *   load connect  as run, but every connection carries one request, after the answer to ApiVersions, and is closed
  *   load hold     one request on every connection, prints "holding", and waits for the end of stdin
  *   load stall    one request on every connection, prints "stalled" without reading; reads at the first line on
  *                 stdin, compares every byte, and prints one line of JSON
@@ -182,8 +182,10 @@ static int take(Connection *c) {
         p += part;
         c->at += part;
         if (c->left -= part) continue;
-        if (c->greeting) c->greeting = 0;
-        else finished(c), done++;
+        if (c->greeting) {
+            c->greeting = 0;
+            if (option.one_each) ask(c, 1);
+        } else finished(c), done++;
     }
     return done;
 }
@@ -196,10 +198,8 @@ static void serve(Connection *c, uint32_t events) {
         if (error) fail(c, strerror(error));
         c->open = 1;
         connecting--, opened++;
-        double began = c->began;
-        if (!option.one_each) outbox_put(&c->out, greeting, c->next_id++), c->greeting = 1;
-        ask(c, option.depth);
-        if (option.one_each) c->began = began;
+        outbox_put(&c->out, greeting, c->next_id++), c->greeting = 1;
+        if (!option.one_each) ask(c, option.depth); /* without the round trip, which no window has */
         flush(c);
         if (!c->blocked) return;
         watch(c, EPOLL_CTL_MOD, (paused ? 0 : EPOLLIN) | EPOLLOUT);

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 
-enum { HEAD = 14 + CLIENT_ID, WAITING = 256, EVENTS = 512 };
+enum { HEAD = 14 + CLIENT_ID, WHOLE = 512, WAITING = 256, EVENTS = 512 }; /* WHOLE: the longest ApiVersions request */
 
 typedef struct {
     int fd, listening, blocked;
@@ -16,7 +16,7 @@ typedef struct {
     size_t skip;            /* bytes of the current request that are still to come */
     const Frame *answer;    /* due when they have */
     uint32_t answer_id;
-    uint8_t head[HEAD];     /* the beginning of a request */
+    uint8_t head[WHOLE];    /* the beginning of a request */
     size_t have;
     Outbox out;
 } Connection;
@@ -39,10 +39,23 @@ static int served(int api, int version) {
     case FETCH: return version >= 12 && version <= 17;
     case LIST_OFFSETS: return version == 7;
     case METADATA: return version == 1 || version == 2 || (version >= 10 && version <= 12);
-    case API_VERSIONS: return version >= 0 && version <= 4;
+    case API_VERSIONS: return version >= 0 && version <= 5;
     case DESCRIBE_CONFIGS: return version == 1;
     }
     return 0;
+}
+
+/* Whether this is the broker that an ApiVersions request of version 5 expects, if it expects one (KIP-1242). */
+static int is_expected(const Connection *c, const uint8_t *p, size_t size) {
+    size_t client_id = p[12] << 8 | p[13], at = 14 + (client_id == 0xffff ? 0 : client_id) + 1;
+    /* A compact string shorter than 127 bytes begins with the size of both: behind the software's name and version. */
+    for (int i = 0; i < 2; i++) at += at < size ? p[at] : 0;
+    if (at >= size) return 0;
+    size_t node_at = at + (p[at] ? p[at] : 1);
+    if (node_at + 4 > size) return 0;
+    if (!p[at]) return be32(p + node_at) == UINT32_MAX; /* null, and -1 */
+    return p[at] == sizeof CLUSTER && !memcmp(p + at + 1, CLUSTER, sizeof CLUSTER - 1)
+        && be32(p + node_at) == (uint32_t)c->node;
 }
 
 /* Look at the beginning of a request; returns its size with the size field, 0 if more is needed. */
@@ -60,7 +73,10 @@ static size_t begin(Connection *c, const uint8_t *p, size_t have) {
         s.bytes = atol(client_id + 13);
     }
     if (s.api == DESCRIBE_CONFIGS) s.partitions = c->node;
-    if (!served(s.api, s.version) || size < 14) {
+    int whole = s.api == API_VERSIONS && size <= WHOLE;
+    if (whole && have < size) return 0;
+    if (whole) s.partitions = s.version < 5 || is_expected(c, p, size);
+    if (!served(s.api, s.version) || size < 14 || (s.api == API_VERSIONS && !whole)) {
         fprintf(stderr, "stub broker: no answer for API key %d version %d\n", s.api, s.version);
         return SIZE_MAX;
     }
@@ -71,7 +87,7 @@ static size_t begin(Connection *c, const uint8_t *p, size_t have) {
 
 /* Take what the client sent. Returns 0 if the connection is to be closed. */
 static int take(Connection *c) {
-    static uint8_t buffer[HEAD + 256 * 1024];
+    static uint8_t buffer[WHOLE + 256 * 1024];
     if (c->skip > 64 * 1024) {
         ssize_t got = recv(c->fd, buffer, c->skip, MSG_TRUNC); /* discards without copying */
         if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);

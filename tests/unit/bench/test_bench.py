@@ -16,12 +16,15 @@ import pytest
 from bench import bars, report, tables, verify
 from bench.loads import LOADS, Kind, Load
 from bench.machine import BenchError
-from bench.native import FETCH, METADATA, PRODUCE, SMALL, Request, build
+from bench.native import FETCH, LIST_OFFSETS, METADATA, PRODUCE, SMALL, Request, build
 from bench.peers import DIRECT, HAPROXY, KPROXY, Peer, haproxy_configuration
 from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
-from tests.unit.kafka_frames import consumer, frame, metadata, producer, read
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import read_response
+from tests.unit.kafka_frames import consumer, frame, metadata, producer, read, request
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the benchmark needs Linux")
 
@@ -95,6 +98,56 @@ def test_answers_come_in_order_with_several_requests_in_flight(programs: Path, b
 def test_a_connection_may_carry_one_request_only(programs: Path, broker: int) -> None:
     done = load(programs, broker, SMALL, "--seconds", "0.05", "--connections", "2", mode="connect")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_new_connection_begins_as_a_clients_does(programs: Path) -> None:
+    """ApiVersions, and the request when the answer has come; then another connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [programs / "load", "connect", "--to", str(server.getsockname()[1]), *SMALL.arguments()]
+        with subprocess.Popen(command) as process:
+            for _ in range(2):
+                client, _ = server.accept()
+                with client, client.makefile("rb") as stream:
+                    for key in (ApiKey.API_VERSIONS, LIST_OFFSETS):
+                        asked = whole_frame(stream)
+                        assert struct.unpack_from(">h", asked, 4) == (key,)
+                        client.setblocking(False)
+                        with pytest.raises(BlockingIOError):
+                            client.recv(1)
+                        client.settimeout(10)
+                        client.sendall(struct.pack(">i", 4) + asked[8:12])
+                    assert stream.read() == b""
+            process.terminate()
+
+
+CLUSTER = "bench-cluster-id-22chr"
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (CLUSTER, 0, ErrorCode.NONE),
+        (CLUSTER, 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another-cluster-22char", 0, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (None, -1, ErrorCode.NONE),
+    ],
+)
+def test_the_stub_broker_is_one_node_of_one_cluster(
+    broker: int, cluster_id: str | None, node_id: int, error: int
+) -> None:
+    """As a broker of Kafka 4.4 (KIP-1242), also if the request arrives in pieces."""
+    expected = b"" if cluster_id is None else cluster_id.encode()
+    body = b"\x09software\x041.0" + bytes([len(expected) + (cluster_id is not None)]) + expected
+    body += struct.pack(">i", node_id) + b"\0"
+    asked = request(ApiKey.API_VERSIONS, 5, body=body)
+    with socket.create_connection(("127.0.0.1", broker), timeout=10) as connection, connection.makefile("rb") as stream:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in (asked[:20], asked[20:-1], asked[-1:]):
+            connection.sendall(piece)
+        answer = read_response(ApiKey.API_VERSIONS, 5, whole_frame(stream), 8)
+    assert answer["ErrorCode"] == error
+    newest = {api["ApiKey"]: api["MaxVersion"] for api in answer["ApiKeys"]}
+    assert newest.get(ApiKey.API_VERSIONS) == (None if error else 5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,195 @@
+"""The node that kproxy, and a client since Kafka 4.4, expects at a connection (KIP-1242), over real sockets.
+
+What reaches a broker before the first request of a client, and what kproxy answers in the broker's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+import pytest
+
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import read_response
+from kproxy.proxy.relay.selector import RelaySelector
+from tests.harness.servers import answers
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer, reset
+from tests.unit.kafka_frames import request
+from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, is_closed, until
+
+CLUSTER = "c"
+CONFIGS = ApiKey.DESCRIBE_CONFIGS, 1  # passes unchanged, and a fake broker answers it
+LONG = 30.0
+
+
+def versions_request(version: int) -> bytes:
+    """Return an ApiVersions request of a client that expects no node."""
+    body = b"" if version < 3 else b"\x07client\x041.0" + (b"\0\xff\xff\xff\xff" if version == 5 else b"") + b"\0"
+    return request(ApiKey.API_VERSIONS, version, body=body)
+
+
+def expecting(cluster_id: str, node_id: int) -> bytes:
+    return VersionsRequest.named(b"client").addressed_to(cluster_id, node_id)
+
+
+async def answer_of(client: socket.socket) -> bytes:
+    """Return the next whole frame."""
+    loop, frame = asyncio.get_running_loop(), b""
+    async with asyncio.timeout(LONG):
+        while len(frame) < 4 or len(frame) < 4 + struct.unpack_from(">i", frame)[0]:
+            more = await loop.sock_recv(client, 4 if len(frame) < 4 else 65536)
+            assert more, "the connection ended instead"
+            frame += more
+    return frame
+
+
+async def ask(client: socket.socket, asked: bytes) -> bytes:
+    await asyncio.get_running_loop().sock_sendall(client, asked)
+    return await answer_of(client)
+
+
+@asynccontextmanager
+async def served(selector: RelaySelector) -> AsyncIterator[tuple[FakeBroker, Doorway]]:
+    """A gateway that has learned what its broker, node 1 of Kafka 4.4, answers."""
+    with ExitStack() as held:
+        broker = FakeBroker(cluster_id=CLUSTER, refusal="Unexpected broker id, expected 1 or empty")
+        broker.be_new(1)
+        peer = held.enter_context(Peer(broker))
+        broker.nodes = [(1, *_pair(peer.address)), (2, "nowhere.invalid", 9092)]
+        door = Doorway(selector, peer.address)
+        try:
+            door.learn((1, peer.address), (2, "nowhere.invalid:9092"))
+            with door.connect(1) as client:
+                await ask(client, versions_request(0))
+            await until(lambda: not door.held["places"], "the first client is gone")
+            broker.received.clear()
+            yield broker, door
+        finally:
+            await door.close()
+
+
+def _pair(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("node", [None, 1])
+@in_loop
+async def test_a_new_connection_costs_no_round_trip_more_than_a_direct_one(
+    selector: RelaySelector, node: int | None, version: int
+) -> None:
+    """The broker receives one request for each that the client sends, in the same order, one after the other."""
+    async with served(selector) as (broker, door):
+        with door.connect(node) as client:
+            answer = read_response(ApiKey.API_VERSIONS, version, await ask(client, versions_request(version)), 8)
+            assert answer["ErrorCode"] == 0
+            await ask(client, request(*CONFIGS))
+        assert broker.received == [(ApiKey.API_VERSIONS, 5), CONFIGS]
+
+
+@in_loop
+async def test_a_client_that_does_not_begin_with_api_versions_waits_for_one_answer(selector: RelaySelector) -> None:
+    async with served(selector) as (broker, door):
+        with door.connect(1) as client:
+            await ask(client, request(*CONFIGS))
+        assert broker.received == [(ApiKey.API_VERSIONS, 5), CONFIGS]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 12, -1])
+@pytest.mark.parametrize(("node", "cluster_id", "node_id"), [(1, CLUSTER, 2), (1, "other", 1), (None, "other", 1)])
+@in_loop
+async def test_a_client_that_expects_another_node_is_refused_as_by_a_broker(
+    selector: RelaySelector,
+    node: int | None,
+    cluster_id: str,
+    node_id: int,
+    cut: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It gets REBOOTSTRAP_REQUIRED, whatever the pieces of its request are. No broker receives a byte."""
+    caplog.set_level(logging.INFO, "kproxy")
+    asked = expecting(cluster_id, node_id)
+    async with served(selector) as (broker, door):
+        with Lines() as log, door.connect(node) as client:
+            client.send(asked[:cut])
+            await asyncio.sleep(0)
+            frame = await ask(client, asked[cut:] if cut else asked)
+            await until(lambda: is_closed(client), "the connection is closed")
+        assert frame[4:8] == asked[8:12]
+        assert read_response(ApiKey.API_VERSIONS, 5, frame, 8)["ErrorCode"] == ErrorCode.REBOOTSTRAP_REQUIRED
+        assert broker.received == []
+        refusals = {reason: count for (_, _, reason), count in door.metrics.refusals.items()}
+        assert refusals == {"misrouted": 1}
+        (line,) = [text for text in log.texts if "expects" in text]
+        assert f"the client expects node {node_id} of cluster {cluster_id}, which is not here" in line
+        await until(lambda: not door.held["places"], "its place is free")
+
+
+@in_loop
+async def test_a_client_that_expects_another_node_and_leaves(selector: RelaySelector) -> None:
+    async with served(selector) as (broker, door):
+        for _ in range(20):
+            client = door.connect(1)
+            client.send(expecting("other", 1))
+            reset(client)
+        await until(lambda: not door.held["places"], "their places are free")
+        assert broker.received == []
+
+
+@in_loop
+async def test_many_clients_that_expect_another_node_write_one_line(
+    selector: RelaySelector, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hostile name is escaped, and one host does not fill the log."""
+    caplog.set_level(logging.INFO, "kproxy")
+    async with served(selector) as (_, door):
+        with Lines() as log:
+            for _ in range(50):
+                with door.connect(1) as client:
+                    await ask(client, expecting("x\n\x1b[2J", 7))
+        lines = [text for text in log.texts if "expects" in text]
+        assert len(lines) == 1
+        assert lines[0].isprintable()
+
+
+@in_loop
+async def test_a_client_that_expects_the_node_of_the_port(selector: RelaySelector) -> None:
+    async with served(selector) as (broker, door):
+        with door.connect(1) as client:
+            frame = await ask(client, expecting(CLUSTER, 1))
+            assert read_response(ApiKey.API_VERSIONS, 5, frame, 8)["ErrorCode"] == 0
+            await ask(client, request(*CONFIGS))
+        assert broker.received == [(ApiKey.API_VERSIONS, 5), CONFIGS]
+
+
+@in_loop
+async def test_an_address_that_turns_into_a_listener_with_a_login(selector: RelaySelector) -> None:
+    """Before the login, such a listener confirms any cluster and node, and closes on any other request.
+
+    One request of a client meets it. For the next connection, kproxy asks for more than a confirmation.
+    """
+    async with served(selector) as (broker, door):
+        broker.cluster_id = "other"
+        broker.checks = lambda cluster_id, node_id: answers.versions_5(broker.serves)
+        broker.deaf_to = {ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS}
+        with door.connect(1) as client:
+            frame = await ask(client, versions_request(4))
+            assert read_response(ApiKey.API_VERSIONS, 4, frame, 8)["ErrorCode"] == 0
+            client.send(request(*CONFIGS))
+            await until(lambda: is_closed(client), "the listener has closed the connection")
+        assert broker.received == [(ApiKey.API_VERSIONS, 5), CONFIGS]
+        broker.received.clear()
+        with door.connect(1) as client:
+            client.send(versions_request(4) + request(*CONFIGS))
+            await until(lambda: is_closed(client), "kproxy closes the connection")
+        assert ApiKey.METADATA in dict(broker.received)
+        assert CONFIGS not in broker.received

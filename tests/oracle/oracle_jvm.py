@@ -151,6 +151,13 @@ class Oracle(Program):
         answer = Reader(self._ask(b"J" + _INT32.pack(len(packed)) + b"".join(packed)))
         return [json.loads(answer.sized()) for _ in frames]
 
+    def older_versions(self, responses: Sequence[bytes], newest: int, version: int) -> list[bytes]:
+        """Return ApiVersions responses of the version `newest` as a broker writes them in an older version."""
+        versions = newest.to_bytes(2) + version.to_bytes(2)
+        command = b"V" + _INT32.pack(len(responses)) + b"".join(versions + sized(response) for response in responses)
+        answer = Reader(self._ask(command))
+        return [answer.sized() for _ in responses]
+
     def verdicts(self, results: Sequence[Result]) -> list[str]:
         """Of each: "replaced", "emptied" or "capped" if it is what it must be, else what is wrong with it."""
         command = bytearray(b"C" + _INT32.pack(len(results)))

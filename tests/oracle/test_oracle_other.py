@@ -10,7 +10,10 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.rewrite.endpoints import rule_for
+from kproxy.protocol.rewrite.versionsanswer import read_versions_answer
+from kproxy.protocol.rewrite.versionsrequest import ADDRESSED, VersionsRequest
 from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
@@ -128,6 +131,28 @@ def test_api_versions_are_capped_and_the_rest_is_untouched(
         exchanges = through_kproxy(oracle, wanted, rng, usual)
         seen += judge(oracle, exchanges, tally)["capped"]
         assert any(one.result != one.response for one in exchanges)
+
+
+@API_VERSIONS_COUNTS
+@pytest.mark.parametrize("version", range(ADDRESSED + 1))
+def test_an_answer_to_api_versions_5_in_the_version_of_the_client(oracle: Oracle, version: int, count: int) -> None:
+    """kproxy asks brokers in version 5 for clients of any version (KIP-1242)."""
+    rng = random.Random(random.getrandbits(64))
+    wanted = [
+        Wanted(ApiKey.API_VERSIONS, ADDRESSED, rng.getrandbits(63), rng.choice((SMALL, SMALL, SMALL, WIDE)))
+        for _ in range(count)
+    ]
+    responses = [response for _, response in oracle.generate(wanted)]
+    answers = [(response, read_versions_answer(response[8:])) for response in responses]
+    supported = [(response, answer) for response, answer in answers if answer.error != ErrorCode.UNSUPPORTED_VERSION]
+    assert len(supported) > count / 2
+    expected = oracle.older_versions([response for response, _ in supported], ADDRESSED, version)
+    lengths = set()
+    for (response, answer), written in zip(supported, expected, strict=True):
+        request = VersionsRequest(version, int.from_bytes(response[4:8], signed=True), b"", b"", None, -1, 0)
+        assert answer.response_to(request) == written
+        lengths.add(len(response) - len(written))
+    assert (lengths == {0}) == (version >= 4), "older versions have less in them"
 
 
 @pytest.mark.parametrize("version", [NEWEST_API_VERSIONS + 1, 30, 0x7FFF])

@@ -25,6 +25,7 @@ import java.util.Map;
  *          m * (kind byte, node id, host, port, local host, local port))
  * 'E' n * (request, error int16)                       what Kafka answers if it refuses a request -> n * (JSON)
  * 'J' n * (key, version, frame)                        a response, or with key -1 a request -> n * (JSON)
+ * 'V' n * (newest version, version, response)          an ApiVersions response in an older version -> n * (response)
  * </pre>
  */
 public final class Oracle {
@@ -83,6 +84,13 @@ public final class Oracle {
                     short version = in.readShort();
                     byte[] frame = readBytes(in);
                     writeText(out, key < 0 ? Refusals.readRequest(frame) : Refusals.read(key, version, frame));
+                }
+            }
+            case 'V' -> {
+                for (int left = in.readInt(); left > 0; left--) {
+                    short newestVersion = in.readShort();
+                    short version = in.readShort();
+                    writeBytes(out, OlderVersions.of(readBytes(in), newestVersion, version));
                 }
             }
             default -> throw new IllegalArgumentException("no such command: " + command);

@@ -8,6 +8,7 @@ feature level that needs a capped version is lowered (`features`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from struct import Struct
 from types import MappingProxyType
 
@@ -21,6 +22,8 @@ from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, mal
 _MOST_UNKNOWN = 16
 # The largest ApiVersions response, in bytes; usual ones have a few hundred.
 LIMIT = 256 * 1024
+# The largest response, in bytes, whose capped form is remembered.
+_SHORT = 4096
 
 _RANGE = Struct(">hhh")
 
@@ -47,32 +50,39 @@ def cap(
     if error not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
         return bytes(frame)  # it names no versions that a client would use
     try:
-        return _cap(frame, 0 if error else version, highest, [] if unknown is None else unknown)
+        if len(frame) < 10:
+            raise Underflow
+        body = bytes(frame[8:])  # behind the correlation id: the header is always version 0
+        capping = _cap_short if len(body) <= _SHORT else _cap
+        capped, left_out = capping(body, 0 if error else version, tuple(highest.items()))
     except (Underflow, WireError) as problem:
         if error:
             return bytes(frame)  # librdkafka's mock cluster refuses in a shape of its own
         if isinstance(problem, WireError):
             raise
         raise malformed("an ApiVersions response ends before its last field") from None
+    if unknown is not None:
+        unknown += left_out
+    return b"".join((INT32.pack(4 + len(capped)), frame[4:8], capped))
 
 
-def _cap(frame: Buffer, version: int, highest: Mapping[int, int], unknown: list[int]) -> bytes:
-    end = len(frame)
-    if end < 10:
-        raise Underflow
-    at = 10  # size, correlation id (the header is always version 0), error code
+def _cap(body: bytes, version: int, highest_versions: tuple[tuple[int, int], ...]) -> tuple[bytes, tuple[int, ...]]:
+    """Return the capped body, from the error code on, and the keys of unknown APIs. Raises Underflow and WireError."""
+    highest = dict(highest_versions)
+    unknown: list[int] = []
+    end, at = len(body), INT16.size  # behind the error code
     flexible = ApiKey.API_VERSIONS.is_flexible(version)
-    count, at = read_size(frame, at, end, 0 if flexible else 4, True)
+    count, at = read_size(body, at, end, 0 if flexible else 4, True)
     api_entries = []
     capped: dict[int, int] = {}
     for _ in range(count):
         start = at
         if end - at < 6:
             raise Underflow
-        key, oldest, newest = _RANGE.unpack_from(frame, at)
+        key, oldest, newest = _RANGE.unpack_from(body, at)
         at += 6
         if flexible:
-            at = skip_tags(frame, at, end)
+            at = skip_tags(body, at, end)
         api = APIS.get(key)
         limit = -1 if api is None else newest_version(api, highest)
         if api is None or oldest > limit or newest < api.oldest:
@@ -83,13 +93,16 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int], unknown: list[
         if newest > limit:
             capped[key] = limit
         range_bytes = _RANGE.pack(key, max(oldest, api.oldest), min(newest, limit))
-        api_entries.append(range_bytes + bytes(frame[start + 6 : at]))
+        api_entries.append(range_bytes + body[start + 6 : at])
     header = uvarint(len(api_entries) + 1) if flexible else INT32.pack(len(api_entries))
-    tail = bytes(frame[at:end])
+    tail = body[at:]
     if flexible:
         tail = features.lower_levels(tail, capped)
-    body = b"".join((bytes(frame[4:10]), header, *api_entries, tail))
-    return INT32.pack(len(body)) + body
+    return b"".join((body[: INT16.size], header, *api_entries, tail)), tuple(unknown)
+
+
+# The nodes of a cluster send the same response on each connection.
+_cap_short = lru_cache(maxsize=64)(_cap)
 
 
 def unsupported_version(correlation_id: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:

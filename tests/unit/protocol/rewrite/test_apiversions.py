@@ -129,6 +129,21 @@ def test_an_error_in_a_shape_of_its_own_passes(version: int, error: int, rest: b
     assert asked(ApiKey.API_VERSIONS, version).broker(said) == said
 
 
+@pytest.mark.parametrize("version", range(6))
+def test_the_same_response_is_capped_the_same_each_time(version: int) -> None:
+    """kproxy remembers it, but not its correlation id, nor what it was capped to for another cluster."""
+    entries = [(3, 0, 13), (18, 0, 5), (999, 0, 1)]
+    for correlation_id in (1, -2, 1):
+        there = response(ApiKey.API_VERSIONS, version, body(version, entries), correlation_id)
+        for highest, newest in (({}, 13), ({3: 9}, 9), ({3: 11}, 11)):
+            unknown: list[int] = []
+            expected = response(
+                ApiKey.API_VERSIONS, version, body(version, [(3, 0, newest), (18, 0, 5)]), correlation_id
+            )
+            assert apiversions.cap(there, version, highest, unknown) == expected
+            assert unknown == [999]
+
+
 def test_a_second_one_is_capped_too() -> None:
     """Java asks again after SASL."""
     talk = asked(ApiKey.API_VERSIONS, 3)

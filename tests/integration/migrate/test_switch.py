@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.harness.clients.flow import Flow, JavaFlow, create_topic
 from tests.harness.clients.going import python
+from tests.harness.clients.rawclient import API_VERSIONS, RawClient
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import Numbers, carry, in_log, positions
 from tests.harness.migration.moving import rows
@@ -27,6 +28,7 @@ from tests.harness.topics import unique
 pytestmark = pytest.mark.integration
 
 PARTITIONS = 3
+_REBOOTSTRAP_REQUIRED = 129
 Start = Callable[..., Switched]
 
 
@@ -166,6 +168,45 @@ def test_a_flip_that_is_undone_leads_back(sides: TwoSides, start: Start, topic: 
         flow.wait_flowing()
     assert in_log(sides.source, topic, PARTITIONS) == [list(range(sent)) for sent in flow.acked]
     assert in_log(sides.target, topic, PARTITIONS) == [[]] * PARTITIONS
+
+
+def test_a_client_that_expects_the_former_cluster_bootstraps_again(sides: TwoSides, start: Start) -> None:
+    """At the port of a node and at the bootstrap port; after an undo, one that expects the other cluster (KIP-1242)."""
+    kproxy = start()
+    blue, green = (cluster.cluster_id for cluster in sides.clusters)
+
+    def errors() -> list[tuple[int, int]]:
+        """The answers to one that expects blue, and to one that expects green, at the two ports."""
+        return [
+            tuple(error_of_versions(address, cluster, node) for cluster in (blue, green))  # type: ignore[misc]
+            for address in (local, kproxy.bootstrap)
+        ]
+
+    (node,) = sides.clusters[0].node_ids
+    local = kproxy.node(node)["local"]
+    at_blue, at_green = [(0, _REBOOTSTRAP_REQUIRED)] * 2, [(_REBOOTSTRAP_REQUIRED, 0)] * 2
+    assert errors() == at_blue
+    kproxy.hold("undone")
+    assert errors() == at_blue
+    kproxy.must("flip", "undone")
+    assert errors() == at_green
+    kproxy.must("undo", "undone")
+    assert errors() == at_blue
+    kproxy.hold()
+    for do in ("flip", "commit", "release"):
+        kproxy.must(do)
+        assert errors() == at_green
+    assert kproxy.metric("kproxy_refused_total", reason="misrouted") == 2 * 7
+    kproxy.make_part("some", "raw")
+    assert errors() == at_green, "in a part, too"
+
+
+def error_of_versions(address: str, cluster_id: str, node: int) -> int:
+    """Return the error of ApiVersions 5 to a client that expects this node of this cluster."""
+    names = b"".join(bytes([len(name) + 1]) + name for name in (b"raw", b"1", cluster_id.encode()))
+    with RawClient(address) as client:
+        answer = client.ask(API_VERSIONS, 5, b"\0" + names + struct.pack(">ib", node, 0))
+    return int(struct.unpack_from(">h", answer)[0])
 
 
 PHASES = ("holding", "held", "flipped", "committed", "serving")

@@ -42,6 +42,19 @@ _NO_TOPIC = frozenset(("is", "in", "and", "or", "to", "not", "of", "for", "with"
                        "authorization", "partition", "partitions", "was", "has", "on", "be", "are", "may", "from", "id", "may",
                        "error", "load", "list", "a", "cannot", "which", "state", "authorized", "name", "count"))  # fmt: skip
 _MECHANISM = re.compile(r"\b(PLAIN|SCRAM-SHA-(?:256|512)|GSSAPI|OAUTHBEARER|AWS_MSK_IAM)\b")
+_SETTING = re.compile(
+    r"(?<![\w.-])((?:acks|advertised|authorizer|auto|bootstrap|broker|client|compression|config|controller|connections|"
+    r"default|delivery|enable|fetch|group|inter|isolation|kafkastore|key|linger|listener|log|max|message|metadata|min|node|"
+    r"offset|offsets|partition|principal|process|producer|quorum|reconnect|replica|request|retry|sasl|security|send|session|socket|"
+    r"ssl|status|transaction|transactional|value|zookeeper)(?:\.[a-z]{2,20}){1,6})(?![\w-]|\.\w)"
+)
+_SETTING_ENDS = frozenset(
+    ("acks", "algorithm", "backoff", "bytes", "chain", "class", "config", "connect", "count", "deserializer", "dirs", "endpoints",
+     "factor", "factory", "family", "handler", "id", "idempotence", "interval", "isr", "key", "level", "list", "listeners", "lookup",
+     "map", "max", "mechanism", "mechanisms", "method", "ms", "name", "names", "partitions", "password", "policy", "port", "protocol",
+     "protocols", "provider", "records", "replicas", "requests", "reset", "retries", "roles", "serializer", "servers", "size", "strategy",
+     "topic", "topics", "type", "url", "username", "version", "voters", "location")
+)  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
     r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
@@ -65,6 +78,8 @@ class LineFacts:
     """True if the address is a bootstrap server; None if the line does not show it."""
     scheme: str = ""
     """A scheme such as `PLAINTEXT` that stands in a name that the client has looked up."""
+    setting: str = ""
+    """The name of the first setting of a client or broker."""
     protocol: str = ""
     """The client's `security.protocol` in small letters, where the client puts it before the address."""
 
@@ -93,6 +108,7 @@ def facts_of(line: str) -> LineFacts:
         client=client[0] if client else "",
         bootstrap=bootstrap,
         scheme=scheme[1] if scheme else "",
+        setting=next((name[1] for name in _SETTING.finditer(line) if name[1].rpartition(".")[2] in _SETTING_ENDS), ""),
         protocol=protocol[1] if protocol else "",
     )
 

@@ -46,7 +46,11 @@ _OTHER_LITERALS = {
 # Loggers of brokers: brokers log some messages in the same words as clients.
 _BROKER_LOGGER = re.compile(
     r"kafka\.network\.|kafka\.server\.|SocketServer|KafkaServer|\[BrokerServer|NodeToControllerChannelManager|"
-    r"ReplicaFetcher|RaftManager|kafka\.raft"
+    r"ReplicaFetcher|RaftManager|kafka\.raft|BrokerToControllerChannelManager|BrokerLifecycleManager|kafka\.zk\."
+)
+# Loggers of a broker's or controller's own connections to the controllers.
+_TO_CONTROLLERS = re.compile(
+    r"RaftManager|(?:Node|Broker)ToControllerChannelManager|to-controller-|KafkaRaftClient|ControllerRegistrationManager"
 )
 # Parts of error names that only Kafka uses, without underscores.
 _KAFKA_ERROR_WORD = re.compile(
@@ -211,8 +215,10 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
         if not matches and not kafka_like and not foreign and result.takes_conditional:
             matches = _conditional_matches(line, raw, number, lower)
             result.conditional_lines += 1
+        to_controllers = broker and _TO_CONTROLLERS.search(line)
         for match in matches:
             match.broker = broker
+            match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
             result.add(match)
 
 
@@ -297,6 +303,17 @@ def _match_line(
 
 # A message with all of these shows only that something has failed.
 _VAGUE = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
+# Faults of a connection that do not say why.
+_NOT_REACHED = frozenset(
+    {Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.LOGIN_NEEDED}
+)
+
+
+def _faults_of_quorum(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Return the faults of a message about a server's own connection to a controller."""
+    return (Fault.NO_CONTROLLER,) if faults and _NOT_REACHED.issuperset(faults) else faults
+
+
 # Less specific than the words of a TLS library or of an operating system beside it.
 _GENERAL = frozenset({Fault.TLS_FAILED, Fault.CLOSED})
 

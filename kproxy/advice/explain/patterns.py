@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies.own import all_messages
@@ -23,7 +24,7 @@ _KAFKA_WORDS = (
     "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "Broker may not be available", "artition", "ipv4#",
     "ipv6#", "Failed to resolve '", "ApiVersion", "API_VERSIONS", "correlation id", "Invalid receive (size", "Invalid response size",
     "receive.message.max.bytes", "unable to dial:", "in-flight-requests", "Failed to connect to broker", "eplica",
-    "NotLeader", "NOT_LEADER", "LeaderNot", "LEADER_NOT", "oordinator", "COORDINATOR", "Rebalance", "REBALANCE", "Broker: ",
+    "NotLeader", "NOT_LEADER", "LeaderNot", "LEADER_NOT", "oordinator", "COORDINATOR", "Rebalance", "REBALANCE", "Broker: ", "Local: ",
     "Sasl", "SASL", "ssl.ca.location", "ssl.key.location", "ssl.certificate.location", "ssl.keystore.location", "request.timeout.ms",
     "RecordTooLarge", "RecordBatchTooLarge", "MESSAGE_TOO_LARGE", "TopicAuthorization", "GroupAuthorization", "TOPIC_AUTHORIZATION",
     "ClusterAuthorization", "TransactionalId", "Not authorized to access topics", "Not authorized to access group", "UnknownTopic",
@@ -42,6 +43,16 @@ _KAFKA_WORDS = (
 
 
 _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
+# What a program prints around the reason.
+_AROUND = frozenset(
+    (
+        "KafkaException: Failed to construct kafka …", "Error starting the schema registry",
+        "Error initializing kafka store while initializing schema registry", "Error while creating AdminClient for Cluster",
+        "Error while creating AdminClient for the cluster", "Failed to load SSL keystore … of type", "Kafka::DeliveryFailed",
+        "Failed to load SSL keystore … of type …", "Kafka::ConnectionError", "KafkaJSNumberOfRetriesExceeded", "KafkaJSConnectionError",
+        "KafkaJSSASLAuthenticationError", "failed to dial leader", "Unable to create Kafka consumer from given configuration",
+    )
+)  # fmt: skip
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18
 """So many literal characters of a clause are enough to recognise a message of kproxy's own."""
@@ -73,8 +84,8 @@ class MessagePattern:
 
     @property
     def is_general(self) -> bool:
-        """True if it is the name of an exception only, which may mean anything."""
-        return _NAME_OF_EXCEPTION.fullmatch(self.text) is not None
+        """True if it is the name of an exception, or what stands around a reason: alone it may mean anything."""
+        return self.text in _AROUND or _NAME_OF_EXCEPTION.fullmatch(self.text) is not None
 
     @property
     def has_frame(self) -> bool:
@@ -133,13 +144,13 @@ def _whole_words(pattern: MessagePattern) -> list[str]:
 
 
 def _all_patterns() -> list[MessagePattern]:
-    faults: dict[tuple[Program, str], list[Fault]] = {}
+    faults: dict[tuple[Program, str], list[tuple[int, Fault]]] = {}
     messages: dict[tuple[Program, str], ProgramMessage] = {}
     for remedy in remedies.all_remedies():
         if remedy.fault not in BY_ADDRESS:
             for message in remedy.messages:
                 key = message.program, message.text
-                faults.setdefault(key, []).append(remedy.fault)
+                faults.setdefault(key, []).append((message.rank, remedy.fault))
                 if key not in messages or message.note:
                     messages[key] = message
     patterns = [
@@ -147,7 +158,7 @@ def _all_patterns() -> list[MessagePattern]:
             program,
             text,
             _literal_parts(text),
-            tuple(faults[program, text]),
+            tuple(fault for _, fault in sorted(faults[program, text], key=itemgetter(0))),
             message.alone or (not message.shared and any(word in text for word in _KAFKA_WORDS)),
             message.alone,
             message.conditional,

@@ -56,6 +56,9 @@ _NAMES = {
 
 def signs_of(cause: Cause) -> list[str]:
     """Return one sentence for each sign in the first address of a cause."""
+    if Fault.CONFIGURATION in cause.faults[:1]:
+        settings = dict.fromkeys(match.facts.setting for match in cause.matches if match.facts.setting)
+        return [f"The setting is `{setting}`." for setting in settings]
     match = next((match for match in cause.matches if match.facts.address), None)
     if match is None or match.broker or not cause.faults:
         return []

@@ -24,7 +24,8 @@ _KAFKA_WORDS = (
     "SaslClientAuthenticator", "security.protocol", "sasl.mechanism", "ssl.truststore", "ssl.keystore", "ssl.ca.location",
     "servicebus.windows.net:9093", ".confluent.cloud:9092", "connecting to broker", "connection to broker", "kafkastore",
     "SaslHandshake", "ApiVersions", "aws.msk", "amazon.msk", "IAMLoginModule", "PlainLoginModule", "ScramLoginModule",
-    "connect.runtime", "strimzi.kafka", "connect.errors",
+    "connect.runtime", "strimzi.kafka", "connect.errors", "kafka.zk.", "kafka.zookeeper.", "kafka.Kafka$", "kafka.metadata",
+    "confluent.ksql", "confluent.kafka", "confluent/kafka", "GetLeaderBrokers", "phpkafka", "kafka-php",
 )  # fmt: skip
 
 # Other programs, which may run beside Kafka or on a machine named after it.
@@ -87,6 +88,7 @@ def names_other_program(lower: str) -> bool:
 
 def names_other_system(lower: str) -> bool:
     """Check whether a text without a sign of Kafka, in small letters, is plainly of another system."""
+    lower = lower.replace("/tmp/krb5cc", "")  # each program with a ticket has it there
     return (
         names_other_program(lower)
         or _has_one(lower, _OTHER_SYSTEMS)

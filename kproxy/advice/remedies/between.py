@@ -102,6 +102,19 @@ Note: The Confluent image without `KAFKA_PROCESS_ROLES` wants ZooKeeper: set `KA
 broker!> environment variable "KAFKA_ZOOKEEPER_CONNECT" is not set
 broker!> dub ensure KAFKA_ZOOKEEPER_CONNECT
 broker!> missing mandatory config: KAFKA_ZOOKEEPER_CONNECT
+Note: ZooKeeper's authorizer is gone since Kafka 4.0: set `authorizer.class.name` to
+`org.apache.kafka.metadata.authorizer.StandardAuthorizer`.
+broker!> ClassNotFoundException: kafka.security.authorizer.AclAuthorizer
+broker!> kafka.security.authorizer.AclAuthorizer
+broker!> kafka.security.auth.SimpleAclAuthorizer
+Note: Kafka 4.0 has moved the tool: call the script in `bin/`, or use a class of `org.apache.kafka.tools`.
+tools!> Could not find or load main class kafka.tools.
+tools!> Could not find or load main class kafka.admin.
+tools!> ClassNotFoundException: kafka.tools.
+tools!> ClassNotFoundException: kafka.admin.
+Note: The version in `inter.broker.protocol.version` or `metadata.version` is older than this broker supports: upgrade
+over a version in between.
+broker!> is not a valid version. The minimum version is
 Note: `listeners` and `advertised.listeners` replace `host.name`, `port`, `advertised.host.name` and `advertised.port`,
 which are gone since Kafka 3.0.
 broker!> 'advertised.host.name' was supplied but isn't a known config

@@ -34,6 +34,27 @@ schema-registry!> Error retrieving Avro schema for id
 schema-registry!> Error retrieving Avro unknown schema for id
 schema-registry!> Error registering Avro schema
 schema-registry!> Error deserializing Avro message for id
+Note: A record, a batch or a file of the log is damaged.
+java!> CorruptRecordException: …
+librdkafka> Broker: Invalid message
+librdkafka> Local: Bad message format
+librdkafka> Local: Invalid compressed data
+librdkafka> Broker: Broker failed to validate record
+librdkafka> Broker: Disk error when trying to access log file on disk
+sarama!> kafka server: Message contents does not match its CRC
+Note: The client itself has ended: its own program has closed it, or still used it afterwards.
+librdkafka> Local: Broker handle destroyed for termination
+librdkafka> Local: Broker handle destroyed without termination
+librdkafka> Local: Purged in queue
+librdkafka> Local: Purged in flight
+java!> Cannot perform operation after producer has been closed
+java!> This consumer has already been closed
+java!> KafkaConsumer is not safe for multi-threaded access
+franz-go!> client closed
+sarama!> kafka: tried to use a client that was closed
+kafkajs!> The producer is disconnected
+Note: The program's output selects no topic for the event.
+beats!> no topic could be selected
 Note: The bytes of a record are not in the form that the deserializer expects.
 java!> SerializationException: Unknown magic byte!
 java!> SerializationException: …
@@ -46,6 +67,10 @@ connect!> JsonConverter with schemas.enable requires "schema" and "payload" fiel
 any?> com.fasterxml.jackson.core.JsonParseException
 librdkafka!> KafkaError{code=_VALUE_DESERIALIZATION
 librdkafka!> KafkaError{code=_KEY_DESERIALIZATION
+librdkafka> Local: Key deserialization error
+librdkafka> Local: Value deserialization error
+librdkafka> Local: Key serialization error
+librdkafka> Local: Value serialization error
 Note: The connector has a fault with its database, and not with Kafka.
 connect!> Cannot read the binlog filename and position
 connect> SHOW MASTER STATUS
@@ -71,7 +96,31 @@ any?> GC overhead limit exceeded
 Note: The program is built for another version of Java.
 any?> UnsupportedClassVersionError
 any?> has been compiled by a more recent version of the Java Runtime
+Note: Two copies of kafka-clients are on the class path, in a plugin, a fat jar or the container's library directory,
+and two class loaders have loaded them.
+java!> is not an instance of org.apache.kafka.common.serialization
+java!> cannot be cast to class org.apache.kafka.common.serialization
+Note: The start script is for another version of Java than the one that is installed.
+any?> Unrecognized VM option
+any?> Could not create the Java Virtual Machine
+Note: The program asks Redpanda's admin server (port 9644), and not a Kafka listener.
+franz-go!> failed to test admin client connectivity
+franz-go!> testing admin client connectivity
+Note: The REST server of ksqlDB itself does not answer; it is not Kafka.
+java!> does not appear to be a valid KSQL server
+Note: The worker has no answer from another worker of its Connect cluster: see `rest.advertised.host.name`.
+connect!> Error trying to forward REST request
+connect!> IO Error trying to forward REST request
+connect!> Request cannot be completed because a rebalance is expected
+connect!> Cannot complete request momentarily due to stale configuration
+Note: An instance of Schema Registry cannot forward a request to its leader: see `host.name` and `inter.instance.listener.name`.
+schema-registry!> Error while forwarding register schema request
+schema-registry!> Unexpected error while forwarding the registering schema request
 Note: The topic exists already.
+librdkafka> Broker: Topic already exists
+kafka-python> TopicAlreadyExistsError
+kafkajs!> Topic with this name already exists
+sarama!> kafka server: Topic with this name already exists
 java!> TopicExistsException: …
 java!> Topic '…' already exists
 librdkafka!> Topic '…' already exists

@@ -53,6 +53,11 @@ java> The AdminClient thread has exited.
 java> InvalidReceiveException: Invalid receive (size = 352518912 larger than …)
 java> InvalidReceiveException: Invalid receive (size = 352518400 larger than …)
 java> Bootstrap broker … disconnected
+java> Failed to update metadata after … ms
+java> Call(callName=…, deadlineMs=…) timed out at …
+java> Topic … not present in metadata after … ms
+java> Timeout expired while fetching topic metadata
+java> Timed out waiting for a node assignment
 librdkafka> Receive failed: Invalid response size 352518912 (0..…): increase receive.message.max.bytes
 librdkafka> Receive failed: Invalid response size 352518400 (0..…): increase receive.message.max.bytes
 librdkafka> Disconnected: connection closed by peer: receive 0 after POLLIN (after …ms in state APIVERSION_QUERY)

@@ -52,7 +52,6 @@ java!> software.amazon.msk.auth.iam.IAMClientCallbackHandler …could not be fou
 Note: Two class loaders have loaded Kafka's classes: two copies of kafka-clients are on the class path, one of them in
 a plugin, a fat jar or the container's library directory. Leave one copy.
 java!> Callback handler must be castable to org.apache.kafka.common.security.auth.AuthenticateCallbackHandler
-java!> is not an instance of org.apache.kafka.common.serialization
 java!> class org.apache.kafka.common.security.…cannot be cast to class
 Note: The login module does not fit the mechanism: `ScramLoginModule` for `SCRAM-…`, `PlainLoginModule` for `PLAIN`,
 `OAuthBearerLoginModule` for `OAUTHBEARER`.
@@ -60,7 +59,7 @@ java!> Failed to create SaslClient with mechanism …
 java!> Unexpected callback type … for SASL
 java!> Unrecognized SASL Login callback
 Note: `sasl.mechanism` is `GSSAPI` (Kerberos) unless it is set. If you mean a user and a password, set `sasl.mechanism`
-to `PLAIN` or `SCRAM-SHA-…`.
+to `PLAIN` or `SCRAM-SHA-…`. For Kerberos, set `sasl.kerberos.service.name`, mostly to `kafka`.
 java!> No serviceName defined in either JAAS or Kafka config
 java!> Conflicting serviceName values found in JAAS and Kafka configs
 
@@ -108,9 +107,24 @@ tools!> Classpath is empty. Please build the project first
 Note: This Python has no module of that name: kafka-python is the package for `import kafka`, confluent-kafka for
 `import confluent_kafka`. kafka-python before 2.0.3 does not work with Python 3.12.
 kafka-python!> No module named 'kafka.vendor.six.moves'
+kafka-python!> return '<SimpleProducer batch=%s>' % self.async
 kafka-python!> No module named 'kafka'
 librdkafka!> No module named 'confluent_kafka'
 aiokafka!> No module named 'aiokafka'
+Note: A file of your own with the name `kafka.py` or a folder `kafka` hides the package, or the installed version has
+another name for the class.
+kafka-python!> module 'kafka' has no attribute
+kafka-python!> cannot import name 'KafkaProducer'
+kafka-python!> cannot import name 'KafkaConsumer'
+kafka-python!> cannot import name 'KafkaClient'
+librdkafka!> cannot import name 'Producer' from
+Note: The program has no connector for Kafka on its class path: for Flink, `flink-sql-connector-kafka` of the version
+that fits goes into `lib/`.
+java!> Could not find any factory for identifier 'kafka'
+java!> Could not find any factory for identifier 'upsert-kafka'
+java?> org.apache.flink.connector.kafka
+java?> NoClassDefFoundError: org/apache/flink/connector/kafka
+java?> NoClassDefFoundError: org/apache/flink/streaming/connectors/kafka
 Note: The native library librdkafka, or a library that it needs, is not where the program looks for it. Install the
 package for this system and processor: images with musl (Alpine), ARM and old glibc need a build of their own.
 librdkafka!> while importing cimpl
@@ -147,6 +161,9 @@ java!> Private key could not be loaded
 java!> Failed to load PEM SSL keystore
 java?> InvalidKeySpecException: … algid parse error, not a sequence
 java*> algid parse error, not a sequence
+any*> DECODER routines::unsupported
+any?> ERR_OSSL_UNSUPPORTED
+any?> unsupported PEM
 java!> Invalid PEM keystore configs
 Note: A password is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
 java!> SSL trust store is specified, but
@@ -159,6 +176,9 @@ java*> keystore password was incorrect
 java*> Keystore was tampered with, or password was incorrect
 java?> failed to decrypt safe contents entry
 java?> Cannot recover key
+java?> UnrecoverableKeyException
+any*> mac verify failure
+any*> PKCS12 key store mac invalid
 java?> Given final block not properly padded
 Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java.
 librdkafka!> Java TrustStores are not supported
@@ -169,6 +189,9 @@ java?> java.io.IOException: Invalid keystore format
 java*> Invalid keystore format
 java*> DerInputStream.getLength(): lengthTag=
 java?> toDerInputStream rejects tag type
+java?> DER input, Integer tag error
+java?> Tag number over 30 is not supported
+java?> stream does not represent a PKCS12 key store
 java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
 java!> Failed to load SSL keystore … of type
 java!> SSL keystore … of type … not found
@@ -218,6 +241,12 @@ any?> PEM routines:get_name:no start line
 any?> PEM_read_bio:no start line
 any?> error:0909006C
 any?> Could not parse PEM certificate
+any?> [SSL] PEM lib
+any?> bad base64 decode
+any?> asn1: structure error
+any?> unable to load certificate
+any?> No certificate data found
+any?> signed fields invalid
 Note: No credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
 role), and the region.
 java!> Failed to find AWS IAM Credentials
@@ -226,10 +255,23 @@ java?> Unable to load AWS credentials from any provider in the chain
 any?> NoCredentialProviders: no valid providers in chain
 any?> failed to refresh cached credentials, no EC2 IMDS role found
 any?> Unable to locate credentials
+any?> Could not load credentials from any providers
+any?> is not authorized to perform: sts:AssumeRole
+any?> Not authorized to perform sts:AssumeRoleWithWebIdentity
+any?> NoCredentialsError
+any?> Unable to load region from any of the providers
+any?> get credentials: failed to refresh
 java!> AWS region could not be resolved
 Note: The client cannot fetch a token: see `sasl.oauthbearer.token.endpoint.url`, the client id and secret, the scope,
 and whether the token server's certificate is trusted.
 java!> The token endpoint response
+any?> "error":"invalid_client"
+any?> "error":"unauthorized_client"
+any?> "error":"invalid_scope"
+java!> io.strimzi.kafka.oauth.client
+java!> The token endpoint URL
+librdkafka!> sasl.oauthbearer.config
+librdkafka!> oauthbearer_token_refresh_cb
 java!> encountered reading the token endpoint response
 java!> The OAuth login configuration encountered an error when initializing the AccessTokenRetriever
 java!> No OAuth Bearer tokens in Subject's private credentials
@@ -245,7 +287,8 @@ librdkafka!> Failed to retrieve OIDC token
 kafkajs!> Missing OAuth bearer token provider
 Note: Since Kafka 4.0, the URLs of token and JWKS endpoints must be listed in the system property
 `org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139).
-java!> 'org.apache.kafka.sasl.oauthbearer.allowed.urls'
+java!> org.apache.kafka.sasl.oauthbearer.allowed.urls
+java!> sasl.oauthbearer.allowed.urls
 Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oauthbearer.jwks.endpoint.url`, whether the
 broker reaches it, and whether the broker's JVM trusts its certificate.
 java!> The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver
@@ -265,6 +308,10 @@ java!> io.strimzi.kafka.oauth.validator.TokenExpiredException
 java!> io.strimzi.kafka.oauth.validator.TokenValidationException
 librdkafka!> {"status":"invalid_token"
 java!> rejected due to invalid claims
+java!> OAuthBearerIllegalTokenException
+java!> Could not validate the access token
+java!> Could not process the access token
+java!> io.strimzi.kafka.oauth.validator
 kafkajs!> SASL OAUTHBEARER authentication failed
 Note: The broker closes the connection instead of an answer: so it does with the wrong user, password or mechanism if
 the client logs in by SaslHandshake version 0. Check the credentials, and that the user exists for this mechanism
@@ -274,6 +321,13 @@ sarama!> Failed to read response while authenticating with SASL to broker …
 sarama!> Failed to read SASL handshake payload
 Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
 java> Access denied
+sarama> Access denied
+franz-go> Access denied
+kafka-go> Access denied
+kafka-python> Access denied
+any?> The security token included in the request is expired
+any?> The security token included in the request is invalid
+any?> Session too short
 any?> kafka-cluster:Connect
 librdkafka> Access denied
 Note: The user or password is wrong, or the user has no credentials for this mechanism.
@@ -297,6 +351,7 @@ java?> (7) - LOOKING_UP_SERVER
 any?> KDC_ERR_S_PRINCIPAL_UNKNOWN
 Note: The KDC does not know the client's principal: a typo, or the wrong realm.
 any*> Client not found in Kerberos database
+any*> Client's entry in database has expired
 any?> Client … not found in Kerberos database
 any?> KDC_ERR_C_PRINCIPAL_UNKNOWN
 Note: There is no ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
@@ -306,15 +361,21 @@ any*> Failed to find any Kerberos tgt
 java*> Failed to find any Kerberos tgt
 any*> Ticket expired
 any?> Credentials cache file … not found
+any*> in cache collection
+any*> No valid credentials provided
+any*> credentials have been revoked
 Note: The program cannot use the keytab: the path or the rights are wrong, or the keytab has no key for the principal.
 `klist -kt FILE` lists its principals.
 java*> Unable to obtain password from user
 java*> Unable to obtain Principal Name for authentication
-any?> Key table file … not found
-any?> keytab contains no suitable keys
-any?> No key table entry found
-java?> Cannot find key of appropriate type to decrypt
+any*> Key table file … not found
+any*> keytab contains no suitable keys
+any*> No key table entry found
+any*> Cannot find key of appropriate type to decrypt
+any*> Key table entry not found
+any?> from keytab
 java*> Cannot locate default realm
+any*> does not specify default realm
 java!> No TGT found: will try again
 java!> Could not refresh TGT
 java!> Failed to refresh TGT
@@ -329,18 +390,27 @@ any*> Cannot find KDC for realm
 any*> Cannot contact any KDC for realm
 any?> Cannot find KDC for requested realm
 java?> KrbException: Cannot locate
+java*> LoginException: Receive timed out
+java*> LoginException: Connection refused
+java*> LoginException: ICMP Port Unreachable
+any*> unable to reach any KDC in realm
 Note: The key in the keytab is no longer the KDC's: export the keytab again. Both sides must allow its encryption type.
 java?> Checksum failed
+any*> (Mechanism level: Checksum failed)
 any*> Preauthentication failed
-any?> Pre-authentication information was invalid
-java?> Integrity check on decrypted field failed
-any?> KDC has no support for encryption type
-any?> Message stream modified
-java?> Encryption type … is not supported
+any*> Pre-authentication information was invalid
+any*> Integrity check on decrypted field failed
+any*> KDC has no support for encryption type
+any*> Message stream modified
+any*> Encryption type … is not supported
+any?> Decrypt integrity check failed
 java?> Specified version of key is not available
 Note: The program that renews tickets cannot be run: install `kinit` (krb5-user, krb5-workstation), or set
 `sasl.kerberos.kinit.cmd`.
 any?> kinit: not found
+java!> Error when trying to renew with TicketCache
+any?> Cannot run program "/usr/bin/kinit"
+any?> Cannot run program "kinit"
 any?> kinit: command not found
 librdkafka!> Kerberos ticket refresh failed
 

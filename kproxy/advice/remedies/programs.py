@@ -33,9 +33,16 @@ Note: Schema Registry keeps its schemas in a topic, and cannot reach the brokers
 `kafkastore.bootstrap.servers` and `kafkastore.security.protocol`.
 schema-registry!> Error initializing kafka store while initializing schema registry
 schema-registry!> Failed trying to create or validate schema topic configuration
+schema-registry!> Failed to write Noop record to kafka store
+schema-registry!> KafkaStoreReaderThread failed to reach target offset within the timeout interval
 schema-registry!> Timed out trying to create or validate schema topic configuration
 schema-registry!> Error starting the schema registry
-schema-registry!> No supported Kafka endpoints are configured
+Note: The server of ksqlDB cannot reach the brokers: see `bootstrap.servers` (`KSQL_BOOTSTRAP_SERVERS`), and its settings of TLS and
+SASL. From a container, localhost is the container itself.
+java!> Failed to get Kafka cluster information
+java!> Could not get Kafka cluster configuration
+java!> Could not fetch broker information. KSQL cannot initialize
+java!> Failed to start KSQL
 Note: The program waits for brokers at its start and has found none in time.
 any!> Timed out waiting for Kafka to be ready
 any!> Expected … brokers but found only … Trying to query Kafka for metadata again
@@ -46,11 +53,29 @@ java!> Error while creating AdminClient for Cluster
 java!> Error while creating AdminClient for the cluster
 java!> Failed to collect cluster … info
 Note:
+java!> Sending batch to Kafka failed. Will retry after a delay
+java!> Unable to create Kafka consumer from given configuration
+java!> Unable to create Kafka producer from given configuration
+java!> Error sending fetch request
+java!> org.apache.kafka.common.errors.DisconnectException
+java!> Failed to get offsets by times in
+java!> The server disconnected before a response was received
+any!> It was not possible to establish a connection for metadata with the brokers
+any!> NoHostReachable
+any!> No host reachable
+kafka-python!> Timeout waiting for future
+franz-go!> unable to open connection to broker
+franz-go> unable to dial
+franz-go!> unable to request metadata
+franz-go!> unable to create topics
+franz-go!> failed to request metadata
+franz-go!> failed to test kafka connection
+Note: The client has failed several times in a row, and waits now. The reason is in an earlier line.
+beats!> circuit breaker is open
+Note:
 kafka-node!> Unable to find available brokers to try
 kafka-node!> BrokerNotAvailableError: Broker not available
-kafka-node!> BrokerNotAvailableError: Could not find the leader
 kafka-node!> refreshBrokerMetadata failed
-kafka-node> Could not find the leader
 kafka-node?> Connection timeout of …ms exceeded
 kafka-node!> Broker not available (loadMetadataForTopics)
 ruby-kafka!> Could not connect to any of the seed brokers
@@ -83,6 +108,7 @@ kafkajs!> KafkaJSConnectionError
 kafkajs!> Failed to connect to seed broker, trying another broker from the list
 kafkajs!> Failed to connect to broker, reconnecting
 kafkajs!> KafkaJSBrokerNotFound
+kafka-node!> NoKafkaConnectionError
 kafka-python!> Failed to update metadata after
 aiokafka!> No connection to node with id
 kafka-python> connection failed -- refreshing metadata
@@ -116,6 +142,8 @@ java!> Invalid SASL mechanism response, server may be expecting a different prot
 Note:
 ruby-kafka> Connection error EOFError
 rskafka> Connection is poisoned
+kafka-node!> Kafka server has closed connection
+kafka-node!> Kafka server has closed connnection
 kafka-go!> could not successfully authenticate to … with SASL: SASL handshake failed: …
 kafka-go> SASL handshake failed
 sarama!> Failed to read SASL handshake header
@@ -129,7 +157,18 @@ franz-go> read from broker errored, killing connection
 franz-go> killing connection after … successful responses
 
 == plaintext-to-tls
+kafka-go!> broker appears to be expecting TLS
 proxy!> possible cause: using plain connection instead of TLS
+
+== tls-to-plaintext closed
+kafka-go> failed to dial: EOF
+franz-go!> broker closed the connection immediately after a dial
+
+== plaintext-to-tls login-needed closed
+franz-go!> broker closed the connection immediately after a request was issued
+
+== login-needed credentials-refused closed
+franz-go!> the broker is repeatedly giving us sasl lifetimes that are too short
 
 == tls-to-plaintext closed credentials-refused
 Note: The connection ends during the login or the TLS handshake. The reasons that the client lists are guesses.
@@ -162,9 +201,28 @@ kafka-go> Leader Not Available
 ruby-kafka!> Kafka::LeaderNotAvailable
 ruby-kafka!> Leader not available
 kafka-node> LeaderNotAvailable
+kafka-node!> BrokerNotAvailableError: Could not find the leader
+kafka-node> Could not find the leader
+sarama!> kafka server: Replica not available
+librdkafka> Broker: Replica not available
+librdkafka> Broker: Eligible partition leaders are not available
+librdkafka> Broker: Preferred leader was not available
+
+== topic-unknown no-leader
+Note: The cluster has no such topic and does not create it by itself, or its partitions have no leader.
+ruby-kafka!> Failed to assign partitions to
+ruby-kafka> Failed to assign partition
+java!> Unable to retrieve any partitions for the requested topics
+java!> Failed to find leader for partitions
 kafkajs!> There is no leader for this topic-partition
 
+== name-not-resolved
+Note: Flink's and other old clients end so if they cannot resolve the advertised name of a broker.
+java!> No entry found for connection
+librdkafka> Local: Host resolution failure
+
 == wrong-listener
+librdkafka> Broker: No matching listener
 Note: The leader of the partition has no listener of the name to which the client has connected: the listeners of the
 brokers differ.
 java!> partitions have leader brokers without a matching listener
@@ -173,6 +231,10 @@ java!> partitions have leader brokers without a matching listener
 java!> MissingSourceTopicException
 java!> One or more source topics were missing during rebalance
 kafka-go!> Unknown Topic Or Partition
+sarama!> kafka: Topic not recognized by brokers
+librdkafka> Broker: Unknown topic id
+librdkafka> Broker: Invalid topic
+librdkafka> Local: Unknown group
 ruby-kafka!> Kafka::UnknownTopicOrPartition
 librdkafka!> UnknownTopicOrPartition
 kafka-node> Topic(s) does not exist
@@ -183,6 +245,12 @@ kafka-go!> Group Coordinator Not Available
 kafka-go!> Not Coordinator For Group
 ruby-kafka!> Group coordinator not available for group
 ruby-kafka!> Kafka::CoordinatorNotAvailable
+java!> coordinator is loading and hence can't process requests
+java!> This is not the correct coordinator
+java!> Timeout expired while initializing transactional state
+franz-go!> but did not reply with that broker in the broker list
+librdkafka> Local: Waiting for coordinator
+librdkafka> Broker: The coordinator is not available
 ruby-kafka!> Failed to find coordinator
 
 == tls-to-plaintext client-certificate-missing
@@ -238,17 +306,130 @@ Note:
 sarama!> kafka server: The provided generation id is not the current generation
 sarama!> kafka server: The broker rejected this static consumer
 kafka-go!> Rebalance In Progress
+franz-go!> unable to join group session
+librdkafka> Local: No offset stored
+librdkafka> Local: Group partition assignment lost
+librdkafka> Broker: The group is not empty
+librdkafka> Broker: The group id does not exist
+librdkafka> Broker: Group member needs a valid member ID
+librdkafka> Broker: Consumer group has reached maximum size
+librdkafka> Broker: The member epoch is fenced by the group coordinator
+librdkafka> Broker: The instance ID is still used by another member in the consumer group
+librdkafka> Local: No offset to automatically reset to
+java!> This member will leave the group because
+java!> Attempt to heartbeat failed since group is rebalancing
 kafka-go!> Unknown Member ID
 ruby-kafka!> Kafka::RebalanceInProgress
 ruby-kafka!> Kafka::UnknownMemberId
 ruby-kafka!> Kafka::IllegalGeneration
 ruby-kafka!> Kafka::OffsetOutOfRange
 
+== broker-missing
+kafka-go!> [8] Broker Not Available
+franz-go!> unknown broker
+librdkafka> Local: Unknown broker
+librdkafka> Broker: Invalid replica assignment
+sarama!> kafka server: Broker not available
+
+== no-controller
+franz-go!> broker replied that the controller broker is
+
+== closed plaintext-to-tls login-needed
+librdkafka> Local: Communication failure with broker
+librdkafka> Broker: Broker disconnected before response received
+sarama!> kafka: broker: not connected
+
+== too-many-files ipv6-only
+Note: The client's machine has no free local port, or no address of this family.
+librdkafka!> Failed to connect to broker at …: Cannot assign requested address
+librdkafka!> failed: Cannot assign requested address
+
+== transaction
+Note: The transaction's timeout is longer than the broker allows: lower `transaction.timeout.ms`, or raise
+`transaction.max.timeout.ms` of the broker (15 minutes by default). Flink's own default is one hour.
+java!> The transaction timeout is larger than the maximum value allowed by the broker
+librdkafka> Broker: Transaction timeout is larger than the maximum value allowed by the broker's max.transaction.timeout.ms
+Note:
+java!> There is a newer producer with the same transactionalId which fences the current one
+librdkafka> Broker: Producer attempted to use a producer id which is not currently assigned to its transactional id
+librdkafka> Broker: Producer attempted to update a transaction while another concurrent operation
+librdkafka> Broker: Broker received a duplicate sequence number
+librdkafka> Local: Gap-less ordering would not be guaranteed if proceeding
+librdkafka> Broker: The server encountered an error with the transaction
+
 == overloaded
+Note: Amazon MSK limits the new connections of a broker with IAM: clients must keep their connections, and start again
+more slowly (`reconnect.backoff.max.ms`).
+java> Too many connects
+any> Too many connects
+Note: The broker answers too slowly. It has not refused the password.
+kafkajs!> authentication failed: Request SaslAuthenticate… timed out
+Note: The producer's buffer is full, because the brokers take less than it sends, or take nothing: look for the lines
+about connections.
+ruby-kafka!> Kafka::BufferOverflow
+franz-go!> the maximum amount of records are buffered, cannot buffer more
+franz-go!> record failed after being retried too many times
+kafka-python!> KafkaTimeoutError: Failed to allocate memory
 Note: A quota of the cluster slows the client down.
 sarama!> kafka server: The throttling quota has been exceeded
 Note:
 kafka-go!> [7] Request Timed Out
-beats!> circuit breaker is open
+
+== configuration
+Note: Another Kafka proxy stands between client and broker, and has no address of its own for this broker: its list of
+brokers is not complete, or names the broker differently than the broker does in `advertised.listeners`. Add the broker
+to the proxy's mappings.
+proxy!> net address mapping for … was not found
+Note: The program knows no bootstrap server: set `bootstrap.servers`, under the name and in the section that the
+program reads.
+any> Missing required configuration …bootstrap.servers… which has no default value
+java!> Missing required argument "[bootstrap-server]"
+java!> Missing required argument(s): bootstrap-server
+Note: A rule or limit of the cluster forbids the request: `create.topic.policy.class.name`,
+`alter.config.policy.class.name`, or a limit of the service (Event Hubs' basic tier does not speak Kafka's protocol at
+all, and clouds demand a replication factor of 3).
+java!> PolicyViolationException: …
+librdkafka> Broker: Policy violation
+kafkajs!> Request parameters do not satisfy the configured policy
+kafka-python> PolicyViolationError
+franz-go> POLICY_VIOLATION: …
+sarama!> kafka server: Request parameters do not satisfy the configured policy
+Note: Kafka Connect keeps its state in topics that must have `cleanup.policy=compact`: create the topic anew, or change
+it with `kafka-configs --alter --add-config cleanup.policy=compact`.
+connect!> is required to have 'cleanup.policy=compact'
+Note: Schema Registry keeps its schemas in a topic that must have `cleanup.policy=compact`, and one partition.
+schema-registry!> The retention policy of the schema topic
+schema-registry!> The retention policy of the schema topic _schemas is incorrect
+Note: The protocol of Schema Registry's own client differs from the listeners: `kafkastore.security.protocol` must be
+that of `kafkastore.bootstrap.servers`, where each address may have it as a prefix (`SASL_SSL://HOST:PORT`).
+schema-registry!> No supported Kafka endpoints are configured
+Note: The version of Kafka that the program is told to speak is none that it knows: leave the setting out, or give a
+version that it lists, such as `2.1.0`.
+beats!> unknown/unsupported kafka version
+Note: A setting of time is too small beside another one; the message names both.
+java!> request.timeout.ms should be greater than session.timeout.ms
+java!> delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms
+librdkafka!> must be set to 0 or higher than
+librdkafka> Broker: Invalid session timeout
+java!> InvalidSessionTimeoutException: …
+java!> The session timeout is not within the range allowed by the broker
+Note: Idempotence needs `acks=all`, `retries` above 0 and at most 5 requests in flight.
+java!> Must set acks to all in order to use the idempotent producer
+java!> Must set retries to non-zero when using the idempotent producer
+java!> to at most 5 to use the idempotent producer
+librdkafka!> must be set to … when …enable.idempotence… is true
+Note: A consumer needs a `group.id` for this.
+java!> InvalidGroupIdException: …
+librdkafka> Broker: Invalid group.id
+librdkafka> "group.id" must be configured
+Note:
+librdkafka> Broker: Configuration is invalid
+librdkafka> Broker: Invalid number of partitions
+librdkafka> Broker: Invalid required acks value
+librdkafka> Local: Erroneous state
+librdkafka> Local: Conflicting use
+librdkafka> Local: Functionality not configured
+librdkafka> Broker: Topic deletion is disabled
+java!> Topic deletion is disabled
 """
 )

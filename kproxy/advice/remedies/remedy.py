@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from kproxy.base.faults import Fault
@@ -51,6 +51,8 @@ class ProgramMessage:
     """True if they are explained without any sign of Kafka, under the condition that a client has printed them."""
     note: str = ""
     """Whole sentences that hold for this message only: what it means, and what to do."""
+    rank: int = 0
+    """The place of this fault among those that the message fits, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def parse_remedies(text: str) -> tuple[Remedy, ...]:
 def parse_messages(text: str) -> dict[Fault, tuple[ProgramMessage, ...]]:
     """Return more messages of faults that have their remedies elsewhere.
 
-    A line `== fault fault …` begins the messages that fit each of these faults.
+    A line `== fault fault …` begins the messages that fit each of these faults, the likeliest first.
     """
     by_fault: dict[Fault, tuple[ProgramMessage, ...]] = {}
     for section in text.split("\n== ")[1:]:
@@ -101,8 +103,8 @@ def parse_messages(text: str) -> dict[Fault, tuple[ProgramMessage, ...]]:
         rest, messages = _parse_messages(lines)
         if rest:
             raise ValueError(f"no message: {rest[0]}")
-        for fault in map(Fault, head.split()):
-            by_fault[fault] = by_fault.get(fault, ()) + messages
+        for rank, fault in enumerate(map(Fault, head.split())):
+            by_fault[fault] = by_fault.get(fault, ()) + tuple(replace(message, rank=rank) for message in messages)
     return by_fault
 
 

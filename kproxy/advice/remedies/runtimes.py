@@ -31,6 +31,9 @@ any?> Unknown host
 any*> Can't resolve address
 any?> Could not resolve hostname
 any?> nor servname provided
+any*> nxdomain
+any*> Could not resolve host
+any*> Host not found
 
 == name-not-resolved dns-silent
 any*> server misbehaving
@@ -47,6 +50,9 @@ any*> connection refused
 any*> ECONNREFUSED
 any*> target machine actively refused it
 any?> ConnectionRefused
+any*> econnrefused
+any*> [Errno 111]
+any*> [Errno 61]
 any*> No connection could be made because the target machine actively refused it
 
 == filtered
@@ -57,10 +63,15 @@ any*> Operation timed out
 any*> connect timed out
 any*> Connect timed out
 any*> connection timed out
+any*> etimedout
+any*> timed out while connecting
 any*> did not properly respond after a period of time
 any*> Connecting to broker timed out
 
 == no-route
+any*> ehostunreach
+any*> Host is unreachable
+any*> [Errno 113]
 any*> No route to host
 any*> no route to host
 any*> EHOSTUNREACH
@@ -92,10 +103,21 @@ any?> EOF
 any?> Connection aborted
 any?> socket closed
 any?> Socket closed
+any?> econnreset
+any?> [Errno 104]
+any?> An established connection was aborted by the software in your host machine
+
+== plaintext-to-tls tls-to-plaintext
+Note: A program that terminates TLS prints it about a client that speaks no TLS; a client prints it about a server that
+speaks none.
+any?> not an SSL/TLS record
+any*> NotSslRecordException
 
 == tls-to-plaintext
+Note:
 any*> first record does not look like a TLS handshake
 any*> wrong version number
+any*> server hello A: unknown protocol
 any*> WRONG_VERSION_NUMBER
 any?> InvalidContentType
 any?> packet length too long
@@ -108,8 +130,6 @@ any*> peer closed connection without sending TLS close_notify
 any*> tls: oversized record
 any*> The handshake failed due to an unexpected packet format
 any*> Cannot determine the frame size or a corrupted frame was received
-any?> not an SSL/TLS record
-any*> NotSslRecordException
 any*> SSL_connect returned=1 errno=0 state=error: wrong version number
 
 == certificate-untrusted
@@ -203,13 +223,21 @@ any*> Received fatal alert: unknown_ca
 any*> alert unknown ca
 any*> alert certificate unknown
 
+== client-certificate-missing tls-version
+Note: A broker that asks for a client certificate and receives none may end the handshake like this.
+any?> ossl_statem_client_read_transition:unexpected message
+any?> SSL routines::unexpected message
+any?> ssl3_get_message:unexpected message
+any?> tls_process_server_certificate:unexpected message
+
 == tls-version client-certificate-missing
+Note:
 any*> remote error: tls: handshake failure
 any*> Received fatal alert: handshake_failure
 any?> alert handshake failure
 any?> HandshakeFailure
-any?> ossl_statem_client_read_transition:unexpected message
-any?> SSL routines::unexpected message
+any?> SSLV3_ALERT_HANDSHAKE_FAILURE
+any?> sslv3 alert handshake failure
 
 == tls-version
 any*> remote error: tls: protocol version not supported
@@ -229,6 +257,16 @@ any*> ca md too weak
 any?> SSLHandshakeException
 any?> TLS handshake failed
 any?> Authentication failed, see inner exception
+any*> local error: tls: unexpected message
+any*> local error: tls: bad record MAC
+any*> remote error: tls: internal error
+any*> remote error: tls: unrecognized name
+any*> alert internal error
+any*> alert unrecognized name
+any*> Received fatal alert: internal_error
+any*> Received fatal alert: unrecognized_name
+any?> Remote host terminated the handshake
+any?> Remote host closed connection during handshake
 
 == too-many-files
 any?> Too many open files

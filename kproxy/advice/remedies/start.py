@@ -19,6 +19,10 @@ of its data.
 Note: The directory is not formatted: run `kafka-storage format --cluster-id ID --config FILE` once for each node,
 with one id for the whole cluster. Check that `log.dirs` is the directory, and that its volume is mounted.
 broker!> No readable meta.properties files found
+broker!> is not formatted
+broker!> Because controller.quorum.voters is not set on this controller
+broker!> argument --cluster-id/-t is required
+broker!> CLUSTER_ID is required
 broker!> No …meta.properties… found in
 Note: The directory belongs to a node with another id: `node.id` has changed, or the volume of another node is mounted.
 Correct `node.id` or the volume.
@@ -84,6 +88,15 @@ broker!> Error while creating ephemeral at …, node already exists and owner
 broker!> A broker is already registered on the path /brokers/ids/
 Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ.
 broker!> INVALID_VOTER_KEY
+broker!> InvalidVoterKeyException
+broker!> InconsistentVoterSetException
+broker!> VoterNotFoundException
+Note: The file has no `process.roles`: it is a configuration for ZooKeeper, and `kafka-storage` formats directories of
+KRaft only.
+broker!> The kafka configuration file appears to be for a legacy cluster
+Note: The session of the broker's former process in ZooKeeper has not ended yet, or two brokers have one `broker.id`.
+Wait for `zookeeper.session.timeout.ms`, and give each broker its own id.
+broker> KeeperErrorCode = NodeExists
 Note: The broker is fenced: it has registered itself, and its heartbeats do not reach the controller, or it is still
 catching up. Look for the last error before it in the broker's log.
 broker!> STALE_BROKER_EPOCH
@@ -166,10 +179,17 @@ Note: This broker does not reach the controllers: see `controller.quorum.voters`
 broker!> Unable to register broker … because of an
 broker!> Unable to register broker … because the controller returned an invalid response type
 broker!> Cancelled in-flight BROKER_REGISTRATION request
+broker!> Election has timed out, backing off for
+broker!> Disconnected from node … due to timeout
+broker!> Unable to send control request to node
 broker!> Unable to send a heartbeat because the RPC got timed out before it could be sent
 broker!> Received a fatal error while waiting for the controller to acknowledge
 Note: ZooKeeper cannot be reached: see `zookeeper.connect`, and start ZooKeeper first.
 broker!> kafka.zookeeper.ZooKeeperClientTimeoutException
 broker!> Timed out waiting for connection while in state: CONNECTING
 broker!> Unable to resolve address: zookeeper
+broker!> Timed out waiting for connection while in state
+broker> KeeperErrorCode = ConnectionLoss
+broker> Unable to connect to zookeeper server within timeout
+broker!> Unable to connect to zookeeper server '
 """)

@@ -95,7 +95,6 @@ UNRELATED: tuple[str, ...] = (
     "Could not connect to Redis at 127.0.0.1:6379: Connection refused",
     "redis.exceptions.ConnectionError: Error -2 connecting to redis:6379. Name or service not known.",
     "MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.",
-    "Error: connect ECONNREFUSED 127.0.0.1:6379",
     "[ioredis] Unhandled error event: Error: getaddrinfo ENOTFOUND redis",
     "pika.exceptions.ProbableAuthenticationError: ConnectionClosedByBroker: (403) 'ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.'",
     "[error] <0.700.0> closing AMQP connection <0.700.0> (10.0.0.1:45000 -> 10.0.0.2:5672): missed heartbeats from client, timeout: 60s",
@@ -163,6 +162,17 @@ UNRELATED: tuple[str, ...] = (
     "InfluxDBError: timeout",
     "cassandra: Unable to connect to any servers",
     "SSL_connect returned=1 errno=0 state=error: certificate verify failed (OpenSSL::SSL::SSLError) Net::HTTP",
+    "Error: connect ECONNREFUSED 127.0.0.1:6379",
+    "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",
+    "org.elasticsearch.client.ResponseException: method [GET], host [http://es:9200], URI [/], status line [HTTP/1.1 401 Unauthorized]",
+    "MongoServerSelectionError: getaddrinfo ENOTFOUND mongo",
+    "pika.exceptions.AMQPConnectionError: [Errno 111] Connection refused 5672",
+    "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.example.com', port=443): Max retries exceeded with url: /v1",
+    "dial tcp 10.96.0.1:443: connect: connection refused Unable to connect to the server",
+    "java.net.ConnectException: Connection refused\n\tat hudson.remoting.Engine.connect",
+    "org.keycloak.broker.provider.IdentityBrokerException: Failed to make identity provider oauth callback",
+    "com.rabbitmq.client.PossibleAuthenticationFailureException: Possibly caused by authentication failure",
+    "paho.mqtt: Connection to broker refused - not authorised (5)",
 )
 
 # Words of an operating system or a language without any system's name: they are explained under a condition.

@@ -45,8 +45,8 @@ _MECHANISM = re.compile(r"\b(PLAIN|SCRAM-SHA-(?:256|512)|GSSAPI|OAUTHBEARER|AWS_
 _SETTING = re.compile(
     r"(?<![\w.-])((?:acks|advertised|authorizer|auto|bootstrap|broker|client|compression|config|controller|connections|"
     r"default|delivery|enable|fetch|group|inter|isolation|kafkastore|key|linger|listener|log|max|message|metadata|min|node|"
-    r"offset|offsets|partition|principal|process|producer|quorum|reconnect|replica|request|retry|sasl|security|send|session|socket|"
-    r"ssl|status|transaction|transactional|value|zookeeper)(?:\.[a-z]{2,20}){1,6})(?![\w-]|\.\w)"
+    r"offset|offsets|partition|principal|process|producer|quorum|reconnect|replica|request|retry|sasl|schema|database|security|send|session|socket|"
+    r"ssl|status|transaction|transactional|value|zookeeper)(?:\.[a-z]{2,20}){1,7})(?![\w-]|\.\w)"
 )
 _SETTING_ENDS = frozenset(
     ("acks", "algorithm", "backoff", "bytes", "chain", "class", "config", "connect", "count", "deserializer", "dirs", "endpoints",

@@ -194,4 +194,5 @@ def _is_enough(clause: str) -> bool:
 
 
 def _literal_parts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split("…") if part.strip())
+    # People cut the full stop off.
+    return tuple(part for part in text.removesuffix(".").split("…") if part.strip())

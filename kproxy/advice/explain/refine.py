@@ -45,6 +45,8 @@ def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         faults = _faults_of_name(match, servers)
     elif _NOT_REACHED.issuperset(match.faults):
         faults = _faults_of_address(match, servers)
+    elif match.faults == (Fault.TLS_TO_PLAINTEXT,) and _speaks_tls(match.facts.address):
+        faults = (Fault.TLS_INSPECTION, Fault.TLS_FAILED)  # something else cuts the handshake
     elif _ENDED.intersection(match.faults) and (len(match.faults) > 1 or Fault.CLOSED in match.faults):
         faults = _faults_of_port(match)
     else:
@@ -82,6 +84,12 @@ def _faults_of_address(match: MessageMatch, servers: Collection[str]) -> tuple[F
     if place is AddressClass.PRIVATE and match.faults != (Fault.PORT_CLOSED,):
         return (Fault.PRIVATE_ADDRESS_ADVERTISED,)
     return match.faults
+
+
+def _speaks_tls(address: str) -> bool:
+    """Check whether a cloud service is known to speak TLS at an address."""
+    demand = demand_of(*split_address(address))
+    return demand is not None and demand.uses_tls
 
 
 def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:

@@ -103,9 +103,14 @@ java!> cannot be cast to class org.apache.kafka.common.serialization
 Note: The start script is for another version of Java than the one that is installed.
 any?> Unrecognized VM option
 any?> Could not create the Java Virtual Machine
+Note: The port of JMX is in use: in a broker's container, call the tools with an empty `JMX_PORT` and `KAFKA_JMX_OPTS`.
+any?> AgentConfigurationError
+any?> java.rmi.server.ExportException: Port already in use
 Note: The program asks Redpanda's admin server (port 9644), and not a Kafka listener.
 franz-go!> failed to test admin client connectivity
 franz-go!> testing admin client connectivity
+franz-go!> unable to issue request to any of
+franz-go!> unable to initialize admin client
 Note: The REST server of ksqlDB itself does not answer; it is not Kafka.
 java!> does not appear to be a valid KSQL server
 Note: The worker has no answer from another worker of its Connect cluster: see `rest.advertised.host.name`.

@@ -119,7 +119,6 @@ aiokafka> sasl_plain_username and sasl_plain_password required for PLAIN sasl
 kafkajs> SASL Plain: Invalid username or password
 kafkajs> SASL OAUTHBEARER: Missing OAuth bearer token provider
 sarama> Net.SASL.User must not be empty when SASL is enabled
-broker> Could not find a 'KafkaServer' or '….KafkaServer' entry in the JAAS configuration
 
 == kerberos: The login with Kerberos fails
 The client has no ticket, the KDC does not know the service principal of the broker's host name, or the clocks differ.

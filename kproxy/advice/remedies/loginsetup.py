@@ -32,6 +32,7 @@ Note: The JAAS file has no such section, or the program does not read it: `Kafka
 `-Djava.security.auth.login.config`. A value of `sasl.jaas.config` needs no file.
 java!> Could not find a 'KafkaClient' entry in the JAAS configuration
 java!> Could not find a 'KafkaServer' or
+broker!> Could not find a 'KafkaServer' or '….KafkaServer' entry in the JAAS configuration
 java!> Login module control flag is not available in the JAAS config
 java!> Unexpected exception while parsing JAAS config
 java*> No JAAS configuration section named

@@ -93,6 +93,9 @@ kafka-go> failed to dial
 kafka-go!> failed to dial leader
 kafka-go!> Failed to establish connection to the consumer group coordinator
 kafka-go!> failed to read from current broker
+librdkafka> Local: Message timed out
+librdkafka!> MessageTimedOut
+librdkafka!> Local_MsgTimedOut
 librdkafka!> Failed to get metadata: Local: Broker transport failure
 librdkafka!> Failed to acquire metadata: Local: Broker transport failure
 librdkafka!> KafkaError{{code=_TRANSPORT
@@ -269,6 +272,8 @@ kafka-python> returned error 113. Disconnecting
 == broker-too-old
 Note: The client's library is newer than the broker, or the service supports only a part of the protocol.
 java!> The broker does not support
+java!> because brokers don't support configuration replication.factor=-1
+java!> Creating topics with default partitions/replication factor are only supported in
 franz-go!> broker is too old
 kafka-go> failed to find … supported version
 
@@ -406,6 +411,12 @@ schema-registry!> No supported Kafka endpoints are configured
 Note: The version of Kafka that the program is told to speak is none that it knows: leave the setting out, or give a
 version that it lists, such as `2.1.0`.
 beats!> unknown/unsupported kafka version
+Note: Debezium uses a client of its own for its schema history: `schema.history.internal.kafka.bootstrap.servers`.
+connect!> value is invalid: A value is required
+Note: The file with the settings does not exist where the program runs: inside a container, its path is another one.
+java?> .properties (No such file or directory)
+java?> .conf (No such file or directory)
+any?> .properties: No such file or directory
 Note: A setting of time is too small beside another one; the message names both.
 java!> request.timeout.ms should be greater than session.timeout.ms
 java!> delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms

@@ -76,6 +76,16 @@ Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HO
 `controller.quorum.bootstrap.servers`.
 broker!> If using process.roles, either controller.quorum.bootstrap.servers
 broker!> must contain a parseable set of voters
+broker!> KRaft mode requires
+broker!> is mandatory when running in KRaft mode
+broker!> was not provided but is mandatory
+broker!> enabled but KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
+broker!> KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
+broker!> KAFKA_PROCESS_ROLES is not set
+broker!> "KAFKA_PROCESS_ROLES" is not set
+broker!> "KAFKA_NODE_ID" is not set
+broker!> "KAFKA_ADVERTISED_LISTENERS" is not set
+broker!> "CLUSTER_ID" is not set
 broker!> Missing required configuration …node.id… which has no default value
 broker!> Missing configuration …node.id… which is required when …process.roles… is defined
 broker!> Missing configuration …node.id…

@@ -70,7 +70,6 @@ UNRELATED: tuple[str, ...] = (
     "MongoNetworkError: connect ECONNREFUSED 127.0.0.1:27017",
     "sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) database is locked",
     "ldap_bind: Invalid credentials (49)",
-    "smtplib.SMTPServerDisconnected: Connection unexpectedly closed",
     "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1234 (apt)",
     "make: *** [Makefile:12: all] Error 2",
     "Segmentation fault (core dumped)",
@@ -173,6 +172,9 @@ UNRELATED: tuple[str, ...] = (
     "org.keycloak.broker.provider.IdentityBrokerException: Failed to make identity provider oauth callback",
     "com.rabbitmq.client.PossibleAuthenticationFailureException: Possibly caused by authentication failure",
     "paho.mqtt: Connection to broker refused - not authorised (5)",
+    "An error occurred (InvalidAccessKeyId) when calling the ListObjects operation",
+    "smtplib.SMTPServerDisconnected: Connection unexpectedly closed",
+    'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing dial tcp 10.1.1.1:50051: connect: connection refused"',
 )
 
 # Words of an operating system or a language without any system's name: they are explained under a condition.

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
-from kproxy.migrate.clusters.administration import Admin
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.twosides import TwoSides, until
+from tests.harness.migration.carried import lowest_epoch
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
 from tests.harness.process import wait_until
@@ -74,15 +74,6 @@ def numbers(records: list[list[str]]) -> list[list[int]]:
 # franz-go, which reads metadata each second here
 
 
-def epoch(bootstrap: str, topic: str) -> int:
-    """The lowest of the partitions' leaders; -1 if one has no leader."""
-    from kafka.protocol.metadata import MetadataRequest
-
-    with Admin(bootstrap) as admin:
-        (found,) = (one for one in admin.ask(MetadataRequest(topics=None)).topics if one.name == topic)
-    return min(one.leader_epoch if one.leader_id >= 0 else -1 for one in found.partitions)
-
-
 @pytest.fixture(params=["same", "lower", "higher"])
 def led_to_epochs(request: pytest.FixtureRequest, led: Led, topic: str) -> None:
     """How the epochs of green's leaders are, compared to those of blue: franz-go takes metadata with a lower one for
@@ -91,7 +82,10 @@ def led_to_epochs(request: pytest.FixtureRequest, led: Led, topic: str) -> None:
     old, new = led.sides.clusters if request.param == "higher" else reversed(led.sides.clusters)
     if request.param != "same":
         new.restart(1)
-        wait_until(lambda: epoch(old.direct_bootstrap, topic) < epoch(new.direct_bootstrap, topic), "it leads again")
+        wait_until(
+            lambda: lowest_epoch(old.direct_bootstrap, topic) < lowest_epoch(new.direct_bootstrap, topic),
+            "it leads again",
+        )
 
 
 def read_again(client: Going) -> None:

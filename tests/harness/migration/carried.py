@@ -100,3 +100,12 @@ def in_log(bootstrap: str, topic: str, partitions: int) -> list[list[int]]:
         assert value is not None
         numbers[partition].append(int(value))
     return numbers
+
+
+def lowest_epoch(bootstrap: str, topic: str) -> int:
+    """Return the lowest epoch of the partitions' leaders; -1 if one has no leader."""
+    from kafka.protocol.metadata import MetadataRequest
+
+    with Admin(bootstrap) as admin:
+        (metadata,) = (each for each in admin.ask(MetadataRequest(topics=None)).topics if each.name == topic)
+    return min(each.leader_epoch if each.leader_id >= 0 else -1 for each in metadata.partitions)

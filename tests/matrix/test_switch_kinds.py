@@ -232,14 +232,16 @@ def test_a_share_member_joins_again_and_misses_nothing(led: Led, topic: str) -> 
 # Kafka Streams
 
 
-def test_a_streams_application_counts_each_record_once(led: Led, topic: str) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_a_streams_application_counts_each_record_once(led: Led, topic: str, protocol: str) -> None:
     """With exactly_once_v2 and a store on its disk. It is not stopped."""
     counted = f"{topic}-counts"
     topics(led.sides.source, {counted: PARTITIONS}, 1)
     bootstrap = led.kproxy.bootstrap
     command = Java("Kafka Streams", DEFAULT_VERSION, program="streams/Moved").command()
     log = led.logs / "streams.log"
-    app = led.start(Going([*command, bootstrap, topic, topic, counted, "0", "earliest"], log))
+    words = [bootstrap, topic, topic, counted, "0", "earliest", f"group.protocol={protocol}"]
+    app = led.start(Going([*command, *words], log))
     app.wait(lambda: ["RUNNING"] in app.said("state"), "it runs")
     load = ["produce", topic, str(PARTITIONS), "5"]
     properties = {"bootstrap.servers": bootstrap, "enable.idempotence": "true"}
@@ -251,6 +253,7 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str) -> 
         return sum(max(0, one.offset) for one in asked.result(60).topic_partitions or [] if one.topic == topic)
 
     app.wait(lambda: position() > 300, "it counts")
+    assert (led.kproxy.metric("kproxy_requests_total", api="StreamsGroupHeartbeat") > 0) == (protocol == "streams")
     led.switch(topic)
     producer.wait_more("acked", 500)
     producer.end()

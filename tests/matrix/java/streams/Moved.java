@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Properties;
@@ -20,14 +21,16 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * A Streams application that counts: Moved BOOTSTRAP APPLICATION FROM TO COUNTS [RESET [GUARANTEE [COMMIT_MS]]].
+ * A Streams application that counts: Moved BOOTSTRAP APPLICATION FROM TO COUNTS [RESET [GUARANTEE [COMMIT_MS]]]
+ * [PROPERTY=VALUE ...].
  *
  * It ends when the topic TO has so many counts, and says them. Nothing is left on its disk: the next one has the counts from
  * the changelog. With 0 counts it goes on until its standard input ends, and says its states, and at what a thread of it
  * ends.
  */
 public final class Moved {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] words) throws Exception {
+        String[] args = Arrays.stream(words).filter(word -> !word.contains("=")).toArray(String[]::new);
         int wanted = Integer.parseInt(args[4]);
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(args[2])
@@ -49,7 +52,15 @@ public final class Moved {
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, args.length > 7 ? Integer.parseInt(args[7]) : 100);
         // With no position it would stop, not begin anew.
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), args.length > 5 ? args[5] : "none");
-        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "10000");
+        for (String word : words) {
+            String[] pair = word.split("=", 2);
+            if (pair.length == 2) {
+                settings.put(pair[0], pair[1]);
+            }
+        }
+        if (!"streams".equals(settings.get("group.protocol"))) { // else the broker has the timeout
+            settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "10000");
+        }
         if (wanted == 0) {
             goOn(builder, settings);
             delete(state);

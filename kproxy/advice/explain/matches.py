@@ -12,7 +12,13 @@ from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
-from kproxy.advice.explain.subject import names_client_port, names_kafka, names_other_program, names_other_system
+from kproxy.advice.explain.subject import (
+    names_client_port,
+    names_kafka,
+    names_other_program,
+    names_other_system,
+    names_package_manager,
+)
 from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import Fault
 
@@ -187,8 +193,9 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
     if not any(hit for _, _, hit in record) or (len(record) == 1 and record[0][1] in result.passed):
         return
     record_text = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
-    sure = names_kafka(record_text)
-    lower = "" if sure and len(record) == 1 else record_text.lower()
+    lower = record_text.lower()
+    download = names_package_manager(lower)
+    sure = names_kafka(record_text) and not download
     near = sure or names_client_port(lower)
     if not near and not result.takes_conditional and not _may_be_specific(record):
         if len(record) == 1 and len(result.passed) < _MOST_PASSED:
@@ -210,7 +217,7 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
         if _SETTING.match(raw):
             continue  # clients and brokers log all their settings: a name there is no message
         following = record_text if b"OutOfMemoryError" in raw else ""
-        is_kafka = kafka_like or (foreign and names_kafka(line))
+        is_kafka = kafka_like or (foreign and not download and names_kafka(line))
         matches = list(_match_line(line, raw, number, is_kafka, foreign and not is_kafka, broker, following))
         if not matches and not kafka_like and not foreign and result.takes_conditional:
             matches = _conditional_matches(line, raw, number, lower)
@@ -277,7 +284,7 @@ def _match_line(
         patterns,
         key=lambda pattern: (
             broker and pattern.program is Program.BROKER,
-            not pattern.is_general,
+            not _is_around(pattern, patterns),
             pattern.weight,
             broker is (pattern.program is Program.BROKER),
         ),
@@ -299,6 +306,14 @@ def _match_line(
     if best:
         best = _passing_on(best, faults, patterns)
     yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
+
+
+def _is_around(pattern: MessagePattern, patterns: Iterable[MessagePattern]) -> bool:
+    """Check whether a message only stands around the reason, which another message of the line gives."""
+    return pattern.is_general or (
+        _VAGUE.issubset(pattern.faults)
+        and any(not _VAGUE.issubset(other.faults) and other.text not in pattern.text for other in patterns)
+    )
 
 
 # A message with all of these shows only that something has failed.

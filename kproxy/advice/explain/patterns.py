@@ -46,11 +46,8 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 # What a program prints around the reason.
 _AROUND = frozenset(
     (
-        "KafkaException: Failed to construct kafka …", "Error starting the schema registry",
-        "Error initializing kafka store while initializing schema registry", "Error while creating AdminClient for Cluster",
-        "Error while creating AdminClient for the cluster", "Failed to load SSL keystore … of type", "Kafka::DeliveryFailed",
-        "Failed to load SSL keystore … of type …", "Kafka::ConnectionError", "KafkaJSNumberOfRetriesExceeded", "KafkaJSConnectionError",
-        "KafkaJSSASLAuthenticationError", "failed to dial leader", "Unable to create Kafka consumer from given configuration",
+        "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
+        "KafkaJSSASLAuthenticationError",
     )
 )  # fmt: skip
 _CLAUSE_END = re.compile("[:;(]")

@@ -23,7 +23,7 @@ _KAFKA_WORDS = (
     "KafkaServer", "KafkaRaftServer", "KafkaApi", "AdminClient", "kafkashaded", "out_kafka", "outputs.kafka", "inputs.kafka",
     "SaslClientAuthenticator", "security.protocol", "sasl.mechanism", "ssl.truststore", "ssl.keystore", "ssl.ca.location",
     "servicebus.windows.net:9093", ".confluent.cloud:9092", "connecting to broker", "connection to broker", "kafkastore",
-    "SaslHandshake", "ApiVersions", "aws.msk", "amazon.msk", "IAMLoginModule", "PlainLoginModule", "ScramLoginModule",
+    "SaslHandshake", "ApiVersions", "aws.msk", "amazon.msk", "IAMLoginModule", "msk-iam", "amazon/msk", "PlainLoginModule", "ScramLoginModule",
     "connect.runtime", "strimzi.kafka", "connect.errors", "kafka.zk.", "kafka.zookeeper.", "kafka.Kafka$", "kafka.metadata",
     "confluent.ksql", "confluent.kafka", "confluent/kafka", "GetLeaderBrokers", "phpkafka", "kafka-php",
 )  # fmt: skip
@@ -35,6 +35,12 @@ _OTHER_PROGRAMS = (
     "okhttp", "httpclient", "httphostconnect", "nginx", "upstream", "ssh:", "sshd", "git@", "fatal:", "docker:", "kubectl", "kubelet",
     "grpc", "rpc error", "zookeeper", "curator", "memcache", "ldap", "smtp", "mqtt", "activemq", "pulsar", "nats:", "etcd", "consul",
     "influx", "hadoop", "hdfs", "hive", "npm ", "pip ", "curl:", "wget", "dial unix", "systemd", "sqlalchemy", "oracle", "sqlserver",
+)  # fmt: skip
+# Programs that download packages, among them those of Kafka's clients.
+_PACKAGE_MANAGERS = (
+    "npm err", "registry.npmjs", "registry.yarnpkg", "pypi.org", "files.pythonhosted", "repo.maven", "could not resolve dependencies",
+    "could not transfer artifact", "rubygems.org", "index.crates.io", "proxy.golang.org", "nuget.org", "packagist.org",
+    "registry-1.docker.io", "error response from daemon", "manifest unknown",
 )  # fmt: skip
 # More systems, which count where nothing at all points to Kafka.
 _OTHER_SYSTEMS = (
@@ -74,6 +80,11 @@ def _has_one(text: str, words: tuple[str, ...]) -> bool:
 def names_kafka(text: str) -> bool:
     """Check whether a record has words that only Kafka's programs use."""
     return _has_one(text, _KAFKA_WORDS)
+
+
+def names_package_manager(lower: str) -> bool:
+    """Check whether a record, in small letters, is about the download of a package, perhaps of a Kafka client."""
+    return _has_one(lower, _PACKAGE_MANAGERS)
 
 
 def names_client_port(lower: str) -> bool:

@@ -34,6 +34,14 @@ schema-registry!> Error retrieving Avro schema for id
 schema-registry!> Error retrieving Avro unknown schema for id
 schema-registry!> Error registering Avro schema
 schema-registry!> Error deserializing Avro message for id
+Note: The broker has failed to process the request, and says no more: its own log has the reason.
+java> UnknownServerException: …
+java!> The server experienced an unexpected error when processing the request
+java!> Unknown server error while fetching offset
+librdkafka> Broker: Unknown error
+librdkafka> Unknown broker error
+kafka-python> UnknownError
+sarama!> kafka server: Unexpected (unknown?) server error
 Note: A record, a batch or a file of the log is damaged.
 java!> CorruptRecordException: …
 librdkafka> Broker: Invalid message

@@ -35,6 +35,7 @@ java!> Could not find a 'KafkaServer' or
 broker!> Could not find a 'KafkaServer' or '….KafkaServer' entry in the JAAS configuration
 java!> Login module control flag is not available in the JAAS config
 java!> Unexpected exception while parsing JAAS config
+java!> Exception while loading Zookeeper JAAS login context
 java*> No JAAS configuration section named
 java?> java.lang.SecurityException: java.io.IOException: Configuration Error
 java?> Configuration Error: … Line …: expected
@@ -47,6 +48,8 @@ java!> unable to find LoginModule class: org.apache.kafka
 any?> javax.security.auth.login.LoginException: No LoginModule found for …
 Note: The library of AWS for IAM, `aws-msk-iam-auth`, is not on the class path.
 java!> unable to find LoginModule class: software.amazon.msk.auth.iam.IAMLoginModule
+java!> NoClassDefFoundError: software/amazon/msk
+java!> ClassNotFoundException: software.amazon.msk
 java!> No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule
 java!> Class software.amazon.msk.auth.iam.IAMClientCallbackHandler could not be found
 java!> software.amazon.msk.auth.iam.IAMClientCallbackHandler …could not be found
@@ -126,6 +129,8 @@ java!> Could not find any factory for identifier 'upsert-kafka'
 java?> org.apache.flink.connector.kafka
 java?> NoClassDefFoundError: org/apache/flink/connector/kafka
 java?> NoClassDefFoundError: org/apache/flink/streaming/connectors/kafka
+Note: This ClickHouse was built without Kafka: take an official package.
+any!> Unknown table engine Kafka
 Note: The native library librdkafka, or a library that it needs, is not where the program looks for it. Install the
 package for this system and processor: images with musl (Alpine), ARM and old glibc need a build of their own.
 librdkafka!> while importing cimpl
@@ -207,6 +212,8 @@ java?> java.nio.file.AccessDeniedException
 Note: The path does not exist where the program runs: inside a container it is another one than on the host, and
 `classpath:` works only where the framework says so.
 java> Modification time of key store could not be obtained
+broker!> In order to configure the TLS encryption for Kafka with
+broker!> you must mount your kafka.keystore
 any?> .jks (No such file or directory)
 any?> .p12 (No such file or directory)
 any?> .pem (No such file or directory)

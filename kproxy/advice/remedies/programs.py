@@ -111,6 +111,7 @@ kafkajs!> KafkaJSConnectionError
 kafkajs!> Failed to connect to seed broker, trying another broker from the list
 kafkajs!> Failed to connect to broker, reconnecting
 kafkajs!> KafkaJSBrokerNotFound
+kafkajs!> KafkaJSLockTimeout
 kafka-node!> NoKafkaConnectionError
 kafka-python!> Failed to update metadata after
 aiokafka!> No connection to node with id
@@ -250,6 +251,7 @@ ruby-kafka!> Group coordinator not available for group
 ruby-kafka!> Kafka::CoordinatorNotAvailable
 java!> coordinator is loading and hence can't process requests
 java!> This is not the correct coordinator
+java!> Offset commit failed on partition
 java!> Timeout expired while initializing transactional state
 franz-go!> but did not reply with that broker in the broker list
 librdkafka> Local: Waiting for coordinator
@@ -290,6 +292,13 @@ librdkafka!> not supported by broker, requires broker version
 librdkafka!> Broker does not support
 librdkafka!> SASL Handshake not supported by broker
 
+== broker-too-old broker-too-new login-not-offered
+Note: The broker does not understand the request: its log has the reason. Mostly the versions of client and broker are
+too far apart, or another program answers in the broker's place.
+java!> This most likely occurs because of a request being malformed by the client library
+librdkafka> Broker: Invalid request
+kafka-python> InvalidRequestError
+
 == broker-too-new
 rskafka!> Did not found a version for ApiVersion that works with that broker
 rskafka> Cannot find matching version for
@@ -322,6 +331,11 @@ librdkafka> Broker: The member epoch is fenced by the group coordinator
 librdkafka> Broker: The instance ID is still used by another member in the consumer group
 librdkafka> Local: No offset to automatically reset to
 java!> This member will leave the group because
+Note: The offset is no longer in the log: records were deleted (`retention.ms`), or the topic was created anew. The
+consumer continues where `auto.offset.reset` says.
+java!> is out of range for partition
+java!> Offsets out of range with no configured reset policy for partitions
+Note:
 java!> Attempt to heartbeat failed since group is rebalancing
 kafka-go!> Unknown Member ID
 ruby-kafka!> Kafka::RebalanceInProgress
@@ -340,6 +354,7 @@ sarama!> kafka server: Broker not available
 franz-go!> broker replied that the controller broker is
 
 == closed plaintext-to-tls login-needed
+kafkajs> Connection error: write after end
 librdkafka> Local: Communication failure with broker
 librdkafka> Broker: Broker disconnected before response received
 sarama!> kafka: broker: not connected
@@ -388,8 +403,11 @@ proxy!> net address mapping for … was not found
 Note: The program knows no bootstrap server: set `bootstrap.servers`, under the name and in the section that the
 program reads.
 any> Missing required configuration …bootstrap.servers… which has no default value
-java!> Missing required argument "[bootstrap-server]"
-java!> Missing required argument(s): bootstrap-server
+Note: The tool needs `--bootstrap-server HOST:PORT`.
+tools!> Missing required argument "[bootstrap-server]"
+tools!> Missing required argument "[bootstrap-controller]"
+tools!> You must specify either --bootstrap-controller or --bootstrap-server
+tools!> One of the following arguments must be specified: --bootstrap-server
 Note: A rule or limit of the cluster forbids the request: `create.topic.policy.class.name`,
 `alter.config.policy.class.name`, or a limit of the service (Event Hubs' basic tier does not speak Kafka's protocol at
 all, and clouds demand a replication factor of 3).

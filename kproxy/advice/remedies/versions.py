@@ -52,8 +52,6 @@ version of an answer.
 Check: The message names a number that the client does not know.
 Fix: Upgrade the client.
 java> Unexpected error code: …
-java> UnknownServerException: …
-librdkafka> Broker: Unknown error
 librdkafka> Unsupported MessageSet magic byte
 kafka-python> UnrecognizedBrokerError
 franz-go> client is too old; this client does not know what to do with this request

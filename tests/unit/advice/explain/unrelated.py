@@ -89,7 +89,6 @@ UNRELATED: tuple[str, ...] = (
     'psycopg.OperationalError: connection failed: connection to server at "10.0.0.5", port 5432 failed: timeout expired',
     "ERROR 1040 (HY000): Too many connections",
     "java.sql.SQLTransientConnectionException: HikariPool-1 - Connection is not available, request timed out after 30000ms.",
-    "ORA-12541: TNS:no listener",
     'com.microsoft.sqlserver.jdbc.SQLServerException: The TCP/IP connection to the host db, port 1433 has failed. Error: "Connection refused".',
     "Could not connect to Redis at 127.0.0.1:6379: Connection refused",
     "redis.exceptions.ConnectionError: Error -2 connecting to redis:6379. Name or service not known.",
@@ -175,6 +174,9 @@ UNRELATED: tuple[str, ...] = (
     "An error occurred (InvalidAccessKeyId) when calling the ListObjects operation",
     "smtplib.SMTPServerDisconnected: Connection unexpectedly closed",
     'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing dial tcp 10.1.1.1:50051: connect: connection refused"',
+    "ORA-12541: TNS:no listener",
+    "javax.naming.CommunicationException: ldap.example.com:389 [Root exception is java.net.UnknownHostException: ldap.example.com]",
+    "npm ERR! network request to https://registry.npmjs.org/kafkajs failed, reason: connect ETIMEDOUT 104.16.1.35:443",
 )
 
 # Words of an operating system or a language without any system's name: they are explained under a condition.

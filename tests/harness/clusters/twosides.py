@@ -34,12 +34,16 @@ QUICK = STEADY | {
 
 @dataclass
 class TwoSides:
-    """`source` and `target` are bootstrap servers. Each migration of a test has its own name."""
+    """`source` and `target` are bootstrap servers. Each migration of a test has its own name.
+
+    `begins`: the offsets of the source at which the copy begins, by topic and partition; else it begins with the log.
+    """
 
     source: str
     target: str
     clusters: Sequence[DevCluster] = ()
     name: str = field(default_factory=lambda: unique("move"))
+    begins: Mapping[tuple[str, int], int] = field(default_factory=dict)
     _made: bool = False
 
     def migration(self) -> TwoSides:
@@ -61,7 +65,7 @@ class TwoSides:
             for topic, name in renamed.items():
                 places = [(topic, index) for index in range(source.partition_count(topic))]
                 ends = source.list_offsets(places, requests.LATEST)
-                begins = source.list_offsets(places, requests.EARLIEST)
+                begins = source.list_offsets(places, requests.EARLIEST) | self.begins
                 for place in places:
                     known = before.get(place)
                     if known is not None and known.source_next >= ends[place]:

@@ -1,0 +1,252 @@
+"""Clients of Kafka 4.4 in an undone switch, in a switch, and on the way back, by a real kproxy.
+
+They name the cluster and the node that they expect (KIP-1242) if they may bootstrap again (KIP-1102). Brokers of
+Kafka 3.9 have no such check: kproxy answers for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+from confluent_kafka import ConsumerGroupState, Producer
+from confluent_kafka.admin import AdminClient
+
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from tests.harness.clients.going import Going, java
+from tests.harness.clusters.twosides import QUICK, TwoSides
+from tests.harness.migration.carried import apart, carry, in_log, lowest_epoch, positions
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.switched import BLUE, GREEN
+from tests.harness.process import wait_until
+from tests.harness.topics import unique
+from tests.matrix.languages import Go
+
+pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]
+
+PARTITIONS = 2
+_PAUSE_MS = "20"
+# A broker that is restarted waits for the end of its session. A group forgets a member that was cut soon, and then its
+# positions may be written.
+_QUICK = QUICK | {
+    "broker.session.timeout.ms": "20000",
+    "group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000", "group.consumer.heartbeat.interval.ms": "1000",
+}  # fmt: skip
+_GROUPS_END_S = 120.0
+
+
+@pytest.fixture(
+    scope="module", params=[(DEFAULT_VERSION, DEFAULT_VERSION), ("3.9.2", DEFAULT_VERSION)], ids=" to ".join
+)  # fmt: skip
+def sides(request: pytest.FixtureRequest) -> Iterator[TwoSides]:
+    with ExitStack() as held:
+        clusters = [held.enter_context(DevCluster(1, version=version, properties=_QUICK)) for version in request.param]
+        made = TwoSides(clusters[0].direct_bootstrap, clusters[1].direct_bootstrap, clusters)
+        apart(made)
+        for bootstrap in (made.source, made.target):  # the brokers make the topic of transactions
+            Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("first")}).init_transactions(60)
+        yield made
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A member of a group of its own."""
+
+    topic: str
+    group: str
+    client: Going
+
+    def numbers(self) -> list[int]:
+        return [int(line[2]) for line in self.client.said("got")]
+
+    def first_offsets(self) -> dict[int, int]:
+        """Return the first offset of each partition since the member last lost its partitions."""
+        lines = [line.split(" ") for line in list(self.client.lines)]
+        begin = max((at for at, line in enumerate(lines) if line[0] == "lost"), default=len(lines))
+        first: dict[int, int] = {}
+        for line in lines[begin:]:
+            if line[0] == "got":
+                first.setdefault(int(line[1]), int(line[2]))
+        return first
+
+
+def start(led: Led, library: str, *words: str, **more: str) -> Going:
+    """Start a client of the newest version."""
+    named = {"bootstrap.servers": led.kproxy.bootstrap, **{name.replace("_", "."): text for name, text in more.items()}}
+    log = led.logs / f"{unique(library)}.log"
+    if library == "java":
+        return led.start(java(led.sides.clusters[1].programs, words, named, log))
+    command = Go(library, "", program="going_franz").command()
+    return led.start(Going([*command, *words, *(f"{name}={text}" for name, text in named.items())], log))
+
+
+def read(led: Led, library: str, topic: str, **more: str) -> Reader:
+    group = unique(f"{topic}-readers")
+    if library == "java":
+        more |= {"auto_offset_reset": "earliest", "auto_commit_interval_ms": "200"}
+        more |= {} if "group_protocol" in more else {"session_timeout_ms": "6000"}
+    return Reader(topic, group, start(led, library, "consume", topic, group_id=group, **more))
+
+
+def move(led: Led, readers: list[Reader], switch: str, to: str) -> dict[str, dict[int, int]]:
+    """Hold, copy, translate positions and flip; return the positions of each group there."""
+    for reader in readers:
+        wait_until(partial(may_be_carried, led, reader), f"{reader.group} may be carried", _GROUPS_END_S)
+        carry(led.sides, reader.topic)
+    led.kproxy.hold(switch, to)
+    if not switch.startswith("undone"):
+        led.end_transactions()
+    there = {}
+    for reader in readers:
+        carry(led.sides, reader.topic, reader.group)
+        there[reader.group] = {each.partition: each.offset for each in positions(led.sides.target, reader.group)}
+    led.kproxy.must("flip", switch)
+    return there
+
+
+def may_be_carried(led: Led, reader: Reader) -> bool:
+    """Whether a group has positions that the copy knows, and no member on the other side."""
+    here = {each.partition: each.offset for each in positions(led.sides.source, reader.group)}
+    begins = led.sides.begins
+    if any(here.get(at, -1) < begins.get((reader.topic, at), 1) for at in range(PARTITIONS)):
+        return False
+    admin = AdminClient({"bootstrap.servers": led.sides.target})
+    states = {each.group_id: each.state for each in admin.list_consumer_groups().result(30).valid}
+    return states.get(reader.group) in (None, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+
+
+def release(led: Led, switch: str) -> Led:
+    """Commit and release; return what leads back: it copies what clients write from here on."""
+    sides = led.sides
+    with ClusterClient(sides.target) as target:
+        names = sorted({name for name, _ in sides.state()})
+        begins = target.list_offsets([(name, at) for name in names for at in range(PARTITIONS)], requests.LATEST)
+    led.kproxy.must("commit", switch)
+    led.kproxy.must("release", switch)
+    return replace(led, sides=TwoSides(sides.target, sides.source, [*reversed(sides.clusters)], begins=begins))
+
+
+def flow(producers: dict[str, Going], readers: list[Reader]) -> None:
+    """Wait until each producer has written, and each reader has read what was written since."""
+    for producer in producers.values():
+        producer.wait_more("acked", 100)
+    for reader in readers:
+        newest = max(int(line[0]) for line in producers[reader.topic].said("acked"))
+        reader.client.wait(
+            lambda reader=reader, newest=newest: max(reader.numbers(), default=0) >= newest - PARTITIONS,
+            f"{reader.group} reads on",
+        )
+
+
+def assert_begun_at(
+    first: dict[str, dict[int, int]], readers: list[Reader], expected: dict[str, dict[int, int]], bootstrap: str
+) -> None:
+    """Assert that each reader has begun with the first record from its group's position on.
+
+    `first` has the offsets at which readers have begun. Nothing writes to the logs any more.
+    """
+    for reader in readers:
+        begins = {
+            at: next(row[0] for row in rows(bootstrap, reader.topic, at) if row[0] >= position)
+            for at, position in expected[reader.group].items()
+        }
+        assert first[reader.group] == begins, reader.group
+
+
+def test_an_undone_switch_a_switch_and_the_way_back(led: Led, sides: TwoSides) -> None:
+    newest = sides.clusters[0].programs.version == DEFAULT_VERSION
+    recovers, none, transactions, franz = names = [
+        f"{unique('anew')}-{what}" for what in ("recovers", "none", "transactions", "franz")
+    ]
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, dict.fromkeys(names, PARTITIONS), 1)
+    sides.clusters[0].restart(1)  # a client must take green's leaders, whose epochs are lower
+    wait_until(lambda: lowest_epoch(sides.source, franz) > lowest_epoch(sides.target, franz), "it leads again")
+    produce = (str(PARTITIONS), _PAUSE_MS)
+    idempotent = {"enable_idempotence": "true", "linger_ms": "5"}
+    without = {"metadata_recovery_strategy": "none"}
+    producers = {
+        recovers: start(led, "java", "produce", recovers, *produce, **idempotent),
+        none: start(led, "java", "produce", none, *produce, **idempotent, **without),
+        franz: start(led, "franz-go", "produce", franz, *produce, always_retry_eof="true"),
+        transactions: start(led, "java", "transact", transactions, *produce, "10", transactional_id=unique("tx")),
+    }
+    readers = [
+        read(led, "java", recovers),
+        read(led, "java", none, **without),
+        read(led, "java", transactions, isolation_level="read_committed"),
+        read(led, "franz-go", franz, always_retry_eof="true"),
+    ]
+    if newest:
+        readers += [
+            read(led, "java", recovers, group_protocol="consumer"),
+            read(led, "java", none, group_protocol="consumer", **without),
+        ]
+    flow(producers, readers)
+
+    def misrouted() -> float:
+        return led.kproxy.metric("kproxy_refused_total", reason="misrouted")
+
+    # Undone
+    move(led, readers, "undone", GREEN)
+    wait_until(lambda: misrouted() > 0, "clients that expect blue are answered")
+    answered = misrouted()
+    led.kproxy.must("undo", "undone")
+    flow(producers, readers)
+    # To green
+    on_green = move(led, readers, "there", GREEN)
+    back = release(led, "there")
+    flow(producers, readers)
+    assert misrouted() > answered
+    answered = misrouted()
+    begun_on_green = {reader.group: reader.first_offsets() for reader in readers}
+    # And back. A transactional producer may not write on both sides (docs/flip.md): another one follows.
+    first = producers[transactions]
+    first.end()
+    begins = max(int(line[0]) for line in first.said("acked")) + 1
+    on_blue = move(back, readers, "back", BLUE)
+    release(back, "back")
+    producers[transactions] = start(
+        led, "java", "transact", transactions, *produce, "10", transactional_id=unique("tx"), first_number=str(begins)
+    )
+    flow(producers, readers)
+    assert misrouted() > answered
+    begun_on_blue = {reader.group: reader.first_offsets() for reader in readers}
+
+    committed: dict[str, list[int]] = {}
+    for topic, producer in producers.items():
+        producer.end()
+        clients = [first, producer] if topic == transactions else [producer]
+        assert not [line for each in clients for line in each.said("died")], topic
+        if topic == transactions:
+            committed[topic] = [
+                number
+                for each in clients
+                for begin, end in each.said("committed")
+                for number in range(int(begin), int(end) + 1)
+            ]
+        else:
+            assert not producer.said("failed"), topic
+            committed[topic] = sorted(int(line[0]) for line in producer.said("acked"))
+            assert committed[topic] == list(range(len(committed[topic])))
+    assert_begun_at(begun_on_green, readers, on_green, sides.target)
+    assert_begun_at(begun_on_blue, readers, on_blue, sides.source)
+    logs = {topic: in_log(sides.source, topic, PARTITIONS) for topic in names}
+    for topic, numbers in committed.items():
+        assert logs[topic] == [[n for n in numbers if n % PARTITIONS == at] for at in range(PARTITIONS)], topic
+    for reader in readers:
+        wanted = set(committed[reader.topic])
+        wait_until(lambda reader=reader, wanted=wanted: set(reader.numbers()) == wanted, f"{reader.group} reads all")
+        reader.client.end()
+        assert not reader.client.said("died"), reader.group
+        for log in logs[reader.topic]:
+            places = {number: place for place, number in enumerate(log)}
+            came = [places[number] for number in reader.numbers() if number in places]
+            assert all(later <= earlier + 1 for earlier, later in zip([-1, *came], came, strict=False)), reader.group

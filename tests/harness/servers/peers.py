@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import run
+from typing import Self
 
 Behaviour = Callable[[socket.socket], None]
 
@@ -30,7 +31,7 @@ class Peer:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -153,6 +154,9 @@ class Road(Peer):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def note(self, connection: socket.socket, data: bytes, *, from_client: bool) -> None:
+        """Look at what passes on a client's connection."""
+
     def _pass_on(self, connection: socket.socket) -> None:
         host, _, port = self.target().rpartition(":")
         with socket.create_connection((host, int(port))) as far:
@@ -162,6 +166,7 @@ class Road(Peer):
                     data = end.recv(65536)
                     if not data:
                         return
+                    self.note(connection, data, from_client=end is connection)
                     ends[end].sendall(data)
 
 

@@ -31,17 +31,17 @@ from confluent_kafka.admin import (
 )
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, ListenerSpec
-from tests.harness.clients.rawclient import RawClient
+from tests.harness.clients.rawclient import API_VERSIONS, RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.servers import peers
 from tests.harness.servers.peers import Peer, Road
-from tests.harness.topics import consumer, create_topic, produce, read_topic, values
+from tests.harness.topics import consumer, create_topic, produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 
 Start = Callable[..., Kproxy]
 
-DESCRIBE_CONFIGS = 32
+CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
 ADMIN, TOPIC_USER, GROUP_USER, NOBODY = "admin", "topic-user", "group-user", "nobody"
 _COMING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR
@@ -291,6 +291,42 @@ def test_nobody_is_connected_while_it_is_replaced(
     roads[node].lead(lambda: lies(guarded)[guarded.node_ids[2]])
     assert own_id(proxy.node(node)["local"]) is None
     wait_logged(proxy, f"it is broker {guarded.node_ids[2]} of this cluster, not broker {node}")
+
+
+def test_an_address_that_turns_into_a_listener_with_a_login(
+    guarded: DevCluster, own_kproxy: Start, roads: dict[int, Road]
+) -> None:
+    """Before the login, such a listener confirms any cluster and node. It executes nothing, and is found out."""
+    first, node, other = guarded.node_ids
+    proxy = own_kproxy(lies(guarded)[first])
+    local, topics = proxy.node(node)["local"], [unique("hole"), unique("hole"), unique("executed")]
+    with RawClient(local) as client:
+        assert client.works()
+    roads[node].lead(lambda: str(guarded.dial[other]))
+    with RawClient(local) as client:
+        assert client.works()  # the listener confirms what it does not know
+        client.send(*create_request(topics[0]))
+        with pytest.raises((EOFError, ConnectionError)):
+            client.receive()
+    with RawClient(local) as client:  # kproxy asks for more than a confirmation
+        client.send(API_VERSIONS, 0)
+        client.send(*create_request(topics[1]))
+        with pytest.raises((EOFError, ConnectionError)):
+            client.receive()
+    roads[node].lead(lambda: lies(guarded)[node])
+    wait_until(lambda: own_id(local) == node, "the node is reached again")
+    with RawClient(local) as client:
+        assert client.works()
+        client.ask(*create_request(topics[2]))
+    admin = AdminClient({"bootstrap.servers": guarded.direct_bootstrap})
+    wait_until(lambda: topics[2] in admin.list_topics(timeout=30).topics, "a request that passes is executed")
+    assert not {*topics[:2]} & admin.list_topics(timeout=30).topics.keys()
+
+
+def create_request(topic: str) -> tuple[int, int, bytes]:
+    """CreateTopics v2: one partition, one replica."""
+    body = struct.pack(">ih", 1, len(topic)) + topic.encode() + struct.pack(">ihii", 1, 1, 0, 0)
+    return CREATE_TOPICS, 2, body + struct.pack(">ib", 30_000, 0)
 
 
 def test_brokers_that_all_advertise_one_address(guarded: DevCluster, own_kproxy: Start, shared_port: int) -> None:

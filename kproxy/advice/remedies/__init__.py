@@ -7,7 +7,8 @@ network        the network between client and address
 peers          the server that answers, and the cluster's state
 encryption     TLS and certificates
 login          logins and rights
-loginsetup     what a client needs before a login: JAAS, key stores, tickets, tokens, its own build
+loginsetup     what a client needs before a login: JAAS, its own build
+credentials    messages about key stores, tokens, tickets and rights
 versions       versions and limits
 miscellaneous  settings, load, groups, transactions
 addressforms   addresses whose own form is the fault
@@ -17,6 +18,7 @@ elsewhere      what is not about reaching Kafka
 traffic        faults that only a proxy can observe
 runtimes       the words of operating systems, languages and TLS libraries
 programs       messages of more clients, and of programs that contain one
+clusterstate   messages about requests that fail: the cluster's state, groups, versions, settings
 services       what the addresses of cloud services demand
 ports          default ports of programs around Kafka
 own            the sections of kproxy's own messages (`kproxy.base.messages`)
@@ -75,10 +77,10 @@ def _with_more_messages(remedy: Remedy) -> Remedy:
 
 @cache
 def _more_messages() -> dict[Fault, tuple[ProgramMessage, ...]]:
-    from kproxy.advice.remedies import loginsetup, programs, runtimes, start
+    from kproxy.advice.remedies import clusterstate, credentials, programs, runtimes, start
 
     more: dict[Fault, tuple[ProgramMessage, ...]] = {}
-    for table in (start.MESSAGES, loginsetup.MESSAGES, runtimes.MESSAGES, programs.MESSAGES):
+    for table in (start.MESSAGES, credentials.MESSAGES, runtimes.MESSAGES, programs.MESSAGES, clusterstate.MESSAGES):
         for fault, messages in table.items():
             more[fault] = more.get(fault, ()) + messages
     return more

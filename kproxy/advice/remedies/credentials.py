@@ -1,0 +1,320 @@
+"""Messages about key stores, passwords, tokens, Kerberos' tickets, clocks and rights.
+
+Sources of the messages: clients/.../security/JaasConfig.java, JaasContext.java, ssl/DefaultSslEngineFactory.java and
+oauthbearer/ of Apache Kafka; rdkafka_ssl.c, rdkafka_sasl*.c and rdkafka_conf.c of librdkafka; aws-msk-iam-auth; MIT
+Kerberos; the JDK's Krb5LoginModule.
+"""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.remedy import parse_messages
+
+MESSAGES = parse_messages("""
+== credentials-unreadable
+Note: PEM key stores and trust stores have no password of the store: remove `ssl.truststore.password` or
+`ssl.keystore.password`. The password of an encrypted private key is `ssl.key.password`.
+java!> SSL trust store password cannot be specified for PEM format
+java!> SSL key store password cannot be specified with PEM format
+java!> SSL key store password cannot be specified for PEM format
+java!> SSL trust store certs can be specified only for PEM, but trust store type is
+java!> SSL certificate chain and private key can be specified only for PEM
+Note: The private key is not in PKCS#8, the only form that Java reads from PEM. A file that begins with `BEGIN RSA
+PRIVATE KEY` is PKCS#1: convert it with `openssl pkcs8 -topk8 -nocrypt -in key.pem -out key-pkcs8.pem`.
+java!> No matching PRIVATE KEY entries in PEM file
+java!> No matching … entries in PEM file
+java!> Private key could not be loaded
+java!> Failed to load PEM SSL keystore
+java?> InvalidKeySpecException: … algid parse error, not a sequence
+java*> algid parse error, not a sequence
+any*> DECODER routines::unsupported
+any?> ERR_OSSL_UNSUPPORTED
+any?> unsupported PEM
+java!> Invalid PEM keystore configs
+Note: A password is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
+java!> SSL trust store is specified, but
+librdkafka!> …ssl.keystore.password… is mandatory when …ssl.keystore.location
+java!> SSL key store is specified, but key store password is not specified
+java!> SSL PEM key store is specified, but key password is not specified
+java!> SSL key store password is not specified
+Note: The password of the key store or trust store is wrong.
+java*> keystore password was incorrect
+java*> Keystore was tampered with, or password was incorrect
+java?> failed to decrypt safe contents entry
+java?> Cannot recover key
+java?> UnrecoverableKeyException
+any*> mac verify failure
+any*> PKCS12 key store mac invalid
+java?> Given final block not properly padded
+Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java.
+librdkafka!> Java TrustStores are not supported
+librdkafka!> Java JAAS configuration is not supported
+Note: The file is not of the type in `ssl.keystore.type` or `ssl.truststore.type` (JKS unless set). For a PEM file, set
+it to `PEM`; for a .p12 or .pfx file, to `PKCS12`.
+java?> java.io.IOException: Invalid keystore format
+java*> Invalid keystore format
+java*> DerInputStream.getLength(): lengthTag=
+java?> toDerInputStream rejects tag type
+java?> DER input, Integer tag error
+java?> Tag number over 30 is not supported
+java?> stream does not represent a PKCS12 key store
+java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
+java!> Failed to load SSL keystore … of type
+java!> SSL keystore … of type … not found
+Note: The trust store has no certificate: the import has failed, or the path is another file.
+java*> the trustAnchors parameter must be non-empty
+Note: The program's user may not read the file.
+java?> .jks (Permission denied)
+java?> .p12 (Permission denied)
+java?> .pem (Permission denied)
+java?> .keytab (Permission denied)
+java?> java.nio.file.AccessDeniedException
+Note: The path does not exist where the program runs: inside a container it is another one than on the host, and
+`classpath:` works only where the framework says so.
+java> Modification time of key store could not be obtained
+broker!> In order to configure the TLS encryption for Kafka with
+broker!> you must mount your kafka.keystore
+any?> .jks (No such file or directory)
+any?> .p12 (No such file or directory)
+any?> .pem (No such file or directory)
+any?> .pem: no such file or directory
+any?> .crt: no such file or directory
+any?> ENOENT: no such file or directory, open
+Note: The program's own OpenSSL looks for CAs in a directory that does not exist here. Set `ssl.ca.location` to the
+system's bundle (`/etc/ssl/certs/ca-certificates.crt`, `/etc/pki/tls/certs/ca-bundle.crt`), or to `probe`.
+librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
+librdkafka!> calling stat(…/ssl/certs)
+librdkafka!> error:80000002:system library
+librdkafka!> failed to load CA certificate
+librdkafka!> Failed to open ssl.keystore.location
+librdkafka!> x509 certificate routines::no certificate or crl found
+librdkafka!> Error reading ssl.keystore.location
+librdkafka!> Failed to parse ssl.keystore.location
+librdkafka!> ssl.certificate.pem failed
+librdkafka!> ssl.key.pem failed
+librdkafka!> ssl_key (in-memory) failed
+librdkafka!> ssl_cert failed
+librdkafka!> Private key requires password but no password configured
+librdkafka!> ssl.ca.location failed
+Note: The key does not belong to the certificate, or the password of the key is wrong.
+any?> key values mismatch
+any?> tls: private key does not match public key
+librdkafka!> Private key check failed
+any?> bad decrypt
+Note: No PEM was found: the file is DER or a Java key store (JKS), or is empty. Convert it: `keytool -exportcert -rfc`
+for a CA, `openssl pkcs12` for a key.
+any?> tls: failed to find any PEM data
+any?> PEM routines::no start line
+any?> PEM routines:get_name:no start line
+any?> PEM_read_bio:no start line
+any?> error:0909006C
+any?> Could not parse PEM certificate
+any?> [SSL] PEM lib
+any?> bad base64 decode
+any?> asn1: structure error
+any?> unable to load certificate
+any?> No certificate data found
+any?> signed fields invalid
+Note: No credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
+role), and the region.
+java!> Failed to find AWS IAM Credentials
+java?> Unable to load credentials from any of the providers in the chain
+java?> Unable to load AWS credentials from any provider in the chain
+any?> NoCredentialProviders: no valid providers in chain
+any?> failed to refresh cached credentials, no EC2 IMDS role found
+any?> Unable to locate credentials
+any?> Could not load credentials from any providers
+any?> is not authorized to perform: sts:AssumeRole
+any?> Not authorized to perform sts:AssumeRoleWithWebIdentity
+any?> NoCredentialsError
+any?> Unable to load region from any of the providers
+any?> get credentials: failed to refresh
+java!> AWS region could not be resolved
+Note: The client cannot fetch a token: see `sasl.oauthbearer.token.endpoint.url`, the client id and secret, the scope,
+and whether the token server's certificate is trusted.
+java!> The token endpoint response
+any?> "error":"invalid_client"
+any?> "error":"unauthorized_client"
+any?> "error":"invalid_scope"
+java!> io.strimzi.kafka.oauth.client
+java!> The token endpoint URL
+librdkafka!> sasl.oauthbearer.config
+librdkafka!> oauthbearer_token_refresh_cb
+java!> encountered reading the token endpoint response
+java!> The OAuth login configuration encountered an error when initializing the AccessTokenRetriever
+java!> No OAuth Bearer tokens in Subject's private credentials
+java!> An internal error occurred while retrieving token from callback handler
+java!> No principal name in JWT claim
+librdkafka!> OAUTHBEARER cannot log in because there is no token available
+librdkafka!> Failed to retrieve JWT token from
+librdkafka!> Must supply an unexpired token
+java!> HttpAccessTokenRetriever
+java!> HttpJwtRetriever
+librdkafka!> Failed to acquire SASL OAUTHBEARER token
+librdkafka!> Failed to retrieve OIDC token
+kafkajs!> Missing OAuth bearer token provider
+Note: Since Kafka 4.0, the URLs of token and JWKS endpoints must be listed in the system property
+`org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139).
+java!> org.apache.kafka.sasl.oauthbearer.allowed.urls
+java!> sasl.oauthbearer.allowed.urls
+Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oauthbearer.jwks.endpoint.url`, whether the
+broker reaches it, and whether the broker's JVM trusts its certificate.
+java!> The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver
+java!> Could not refresh JWKS
+java!> Failed to fetch public keys needed to validate JWT signatures
+java!> OAuth JWKS refresh of
+java!> Unable to find a suitable verification key for JWS
+java?> UnresolvableKeyException
+
+== credentials-refused
+Note: The broker refuses the OAuth token: it has expired, or its issuer, audience, scope or signature is not the one
+that the broker expects. Decode the token, and compare it with `sasl.oauthbearer.expected.issuer` and
+`sasl.oauthbearer.expected.audience`.
+java!> {"status":"invalid_token"
+any*> "status":"invalid_token"
+java!> io.strimzi.kafka.oauth.validator.TokenExpiredException
+java!> io.strimzi.kafka.oauth.validator.TokenValidationException
+librdkafka!> {"status":"invalid_token"
+java!> rejected due to invalid claims
+java!> OAuthBearerIllegalTokenException
+java!> Could not validate the access token
+java!> Could not process the access token
+java!> io.strimzi.kafka.oauth.validator
+kafkajs!> SASL OAUTHBEARER authentication failed
+Note: The broker closes the connection instead of an answer: so it does with the wrong user, password or mechanism if
+the client logs in by SaslHandshake version 0. Check the credentials, and that the user exists for this mechanism
+(a user of SCRAM-SHA-256 is none of SCRAM-SHA-512). Set `Net.SASL.Version` to 1 in Sarama to get the broker's message.
+sarama!> Failed to read response header while authenticating with SASL to broker …
+sarama!> Failed to read response while authenticating with SASL to broker …
+sarama!> Failed to read SASL handshake payload
+Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
+java> Access denied
+sarama> Access denied
+franz-go> Access denied
+kafka-go> Access denied
+kafka-python> Access denied
+any?> The security token included in the request is expired
+any?> The security token included in the request is invalid
+any?> Session too short
+any?> kafka-cluster:Connect
+librdkafka> Access denied
+Note: The user or password is wrong, or the user has no credentials for this mechanism.
+kafka-go!> SASL Authentication Failed
+ruby-kafka!> FailedScramAuthentication
+ruby-kafka!> SASL PLAIN authentication failed
+rskafka!> Sasl handshake failed
+kafka-node!> SaslAuthenticationError
+librdkafka!> SASL SCRAM authentication failed
+sarama!> Error while performing SASL Auth
+sarama!> kafka: unknown SCRAM mechanism provided
+java!> Authentication failed during authentication due to invalid credentials with SASL mechanism
+broker!> stored and client submitted credentials do not match
+
+== kerberos
+Note: The KDC has no service principal for the name to which the client connects. It must be `kafka/HOST@REALM` with
+exactly that host name: advertise the name that is in the keytab, and check reverse DNS (`rdns = false` in krb5.conf).
+any*> not found in Kerberos database
+any*> Server not found in Kerberos database
+java?> (7) - LOOKING_UP_SERVER
+any?> KDC_ERR_S_PRINCIPAL_UNKNOWN
+Note: The KDC does not know the client's principal: a typo, or the wrong realm.
+any*> Client not found in Kerberos database
+any*> Client's entry in database has expired
+any?> Client … not found in Kerberos database
+any?> KDC_ERR_C_PRINCIPAL_UNKNOWN
+Note: There is no ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
+any*> No Kerberos credentials available
+any?> No credentials cache found
+any*> Failed to find any Kerberos tgt
+java*> Failed to find any Kerberos tgt
+any*> Ticket expired
+any?> Credentials cache file … not found
+any*> in cache collection
+any*> No valid credentials provided
+any*> credentials have been revoked
+Note: The program cannot use the keytab: the path or the rights are wrong, or the keytab has no key for the principal.
+`klist -kt FILE` lists its principals.
+java*> Unable to obtain password from user
+java*> Unable to obtain Principal Name for authentication
+any*> Key table file … not found
+any*> keytab contains no suitable keys
+any*> No key table entry found
+any*> Cannot find key of appropriate type to decrypt
+any*> Key table entry not found
+any?> from keytab
+java*> Cannot locate default realm
+any*> does not specify default realm
+java!> No TGT found: will try again
+java!> Could not refresh TGT
+java!> Failed to refresh TGT
+java!> Could not renew TGT
+java!> Principal could not be determined from Subject
+librdkafka!> sasl.kerberos.service.name must be set
+java!> the client is being asked for a password, but the Kafka client code does not currently support
+java> Could not login: the client is being asked for a password, but the Kafka client code does not currently support
+Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
+java*> Cannot locate KDC
+any*> Cannot find KDC for realm
+any*> Cannot contact any KDC for realm
+any?> Cannot find KDC for requested realm
+java?> KrbException: Cannot locate
+java*> LoginException: Receive timed out
+java*> LoginException: Connection refused
+java*> LoginException: ICMP Port Unreachable
+any*> unable to reach any KDC in realm
+Note: The key in the keytab is no longer the KDC's: export the keytab again. Both sides must allow its encryption type.
+java?> Checksum failed
+any*> (Mechanism level: Checksum failed)
+any*> Preauthentication failed
+any*> Pre-authentication information was invalid
+any*> Integrity check on decrypted field failed
+any*> KDC has no support for encryption type
+any*> Message stream modified
+any*> Encryption type … is not supported
+any?> Decrypt integrity check failed
+java?> Specified version of key is not available
+Note: The program that renews tickets cannot be run: install `kinit` (krb5-user, krb5-workstation), or set
+`sasl.kerberos.kinit.cmd`.
+any?> kinit: not found
+java!> Error when trying to renew with TicketCache
+any?> Cannot run program "/usr/bin/kinit"
+any?> Cannot run program "kinit"
+any?> kinit: command not found
+librdkafka!> Kerberos ticket refresh failed
+
+== clock
+Note: The clocks of the client and of the KDC differ by more than five minutes.
+any*> Clock skew too great
+java*> Clock skew too great
+any?> KRB_AP_ERR_SKEW
+java!> This may indicate a clock skew problem
+any?> Token used before issued
+any?> Signature expired:
+
+== not-authorized
+Note: Java's and librdkafka's producers are idempotent by default since Kafka 3.0. With brokers before 2.8, that needs
+the right `IdempotentWrite` on the cluster. Add it (`kafka-acls --add --allow-principal User:NAME --operation
+IdempotentWrite --cluster`), or set `enable.idempotence=false`. Otherwise the user lacks another right on the cluster.
+java!> ClusterAuthorizationException: Cluster authorization failed
+java!> ClusterAuthorizationException: …
+librdkafka!> Failed to acquire idempotence PID … Cluster authorization failed
+librdkafka!> Cluster authorization failed
+java!> The producer is not authorized to do idempotent sends
+java!> Cluster authorization failed
+kafka-go!> Cluster Authorization Failed
+Note: A transactional producer needs `Write` and `Describe` on its `transactional.id`.
+java!> Transactional Id authorization failed
+librdkafka!> Transactional Id authorization failed
+kafka-go!> Transactional ID Authorization Failed
+Note: A consumer needs `Read` on its group.
+kafka-go!> Group Authorization Failed
+ruby-kafka!> Kafka::GroupAuthorizationFailed
+Note: A producer needs `Write`, a consumer `Read` and both `Describe` on the topic. A topic that does not exist gives
+the same answer to a user without `Describe`.
+kafka-go!> Topic Authorization Failed
+ruby-kafka!> Kafka::TopicAuthorizationFailed
+Note: The broker's own log names the principal, the operation and the resource: add that right.
+broker!> Principal = … is Denied Operation = … from host = … on resource =
+java!> Topic authorization failed for topics
+java!> Not authorized to commit to topics
+rskafka!> TopicAuthorizationFailed
+""")

@@ -108,9 +108,14 @@ def facts_of(line: str) -> LineFacts:
         client=client[0] if client else "",
         bootstrap=bootstrap,
         scheme=scheme[1] if scheme else "",
-        setting=next((name[1] for name in _SETTING.finditer(line) if name[1].rpartition(".")[2] in _SETTING_ENDS), ""),
+        setting=_setting(line) if "onfig" in line or "value" in line else "",
         protocol=protocol[1] if protocol else "",
     )
+
+
+def _setting(line: str) -> str:
+    """Return the name of the first setting."""
+    return next((name[1] for name in _SETTING.finditer(line) if name[1].rpartition(".")[2] in _SETTING_ENDS), "")
 
 
 def without_own_addresses(line: str) -> str:

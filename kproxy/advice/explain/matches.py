@@ -193,9 +193,10 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
     if not any(hit for _, _, hit in record) or (len(record) == 1 and record[0][1] in result.passed):
         return
     record_text = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
-    lower = record_text.lower()
+    sure = names_kafka(record_text)
+    lower = "" if sure and len(record) == 1 and b"org.apache.kafka" in record[0][1] else record_text.lower()
     download = names_package_manager(lower)
-    sure = names_kafka(record_text) and not download
+    sure = sure and not download
     near = sure or names_client_port(lower)
     if not near and not result.takes_conditional and not _may_be_specific(record):
         if len(record) == 1 and len(result.passed) < _MOST_PASSED:

@@ -254,7 +254,7 @@ def test_where_the_addresses_work_nothing_is_wrong(farm: Site, host: Callable[..
     inside = host("inside", "10.9.0.70/24", names=names)
     code, report = doctor(inside, "kafka-1.farm.example:9100")
     assert (code, report["verdict"], report["works_now"]) == (0, "healthy", None)
-    assert [node["proof"] for node in report["nodes"]] == ["the broker says so"] * 2
+    assert [node["proof"] for node in report["nodes"]] == ["the broker confirms its cluster and node"] * 2
     works(inside, "librdkafka", farm, bootstrap="kafka-1.farm.example:9100")
 
 

@@ -1,4 +1,4 @@
-"""What `kproxy doctor` and `kproxy run` propose if they get no arguments: the commands for what is configured here.
+"""The commands that `kproxy doctor` and `kproxy run` propose without arguments: those for what is configured here.
 
 Only variables and files of this machine are read. Nothing is contacted before the user has chosen a command.
 """

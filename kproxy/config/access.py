@@ -1,4 +1,4 @@
-"""What clients may change: `read-only`, `allow-groups` and `rules`, and the decision that follows from them. Pure.
+"""The access rules of a cluster: `read-only`, `allow-groups`, `rules`, and the decision that follows from them. Pure.
 
 The APIs of Kafka that change something are in families. Each family has names of its own: topics, groups or
 transactional ids. Which API belongs to which family is in `kproxy.proxy.access`. Reads belong to none, and always pass.

@@ -266,7 +266,7 @@ def _may_be_specific(record: list[tuple[int, bytes, bool]]) -> bool:
 
 
 def _candidates(raw: bytes) -> Iterator[MessagePattern]:
-    """Yield the patterns of which a line has the rarest word."""
+    """Yield the patterns whose rarest word is in a line: only these may be found there."""
     by_word = patterns_by_word()
     for word in set(raw.translate(_WORD_BYTES).split()) & by_word.keys():
         yield from by_word[word]

@@ -70,7 +70,7 @@ class MessagePattern:
     is_conditional: bool = False
     """True if it is explained without a sign of Kafka, under the condition that a client has printed it."""
     note: str = ""
-    """What holds for this message only."""
+    """A sentence that holds for this message only; empty if there is none."""
     own_message: Message | None = None
     """Set for kproxy's own messages."""
 

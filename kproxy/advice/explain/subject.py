@@ -1,4 +1,4 @@
-"""Whether lines are about Kafka, or about another system: by the words beside a message (pure).
+"""The subject of a line, Kafka or another system, by the words beside a message (pure).
 
 Words such as "connection refused" alone prove nothing.
 """

@@ -91,7 +91,7 @@ def _add(origin: ClientSource, values: Mapping[str, ConfigValue], prefixes: list
 
 
 def _parts(whole: str, prefixes: list[str]) -> list[str]:
-    """Return the clients of which Debezium's `schema.history.internal.kafka.` has the servers."""
+    """Return the clients that Debezium configures by `schema.history.internal.kafka.`."""
     base = whole.removesuffix("kafka.")
     return [prefix for prefix in prefixes if base and prefix in (f"{base}producer.", f"{base}consumer.")]
 

@@ -210,7 +210,7 @@ class Setup:
     clusters: list[object] = field(default_factory=list)
     """The resources of operators: `operators.OperatorCluster`."""
     external_access: list[object] = field(default_factory=list)
-    """What charts make reachable from outside: `helmvalues.ExternalAccess`."""
+    """The external access of each chart: `helmvalues.ExternalAccess`."""
     unchecked: list[str] = field(default_factory=list)
     """The settings that were not checked, and why."""
     interpolated: list[Mapping[str, ConfigValue]] = field(default_factory=list)

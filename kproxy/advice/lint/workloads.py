@@ -41,7 +41,7 @@ class _Service:
 
 @dataclass(slots=True)
 class _Resources:
-    """What the files have beside workloads."""
+    """The objects of the files that are no workloads."""
 
     services: list[_Service] = field(default_factory=list)
     config_maps: dict[str, YamlNode] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ServiceDemand:
-    """What a service demands at one of its addresses."""
+    """The protocol and login that a service demands at one of its addresses."""
 
     service: str
     protocol: str
@@ -31,7 +31,7 @@ class ServiceDemand:
 
 @dataclass(frozen=True, slots=True)
 class ServiceListener:
-    """What a service speaks at one port, or at all ports."""
+    """The protocol and mechanisms of a service at one port, or at all ports."""
 
     protocols: tuple[str, ...]
     """The protocols that it accepts, the usual one first."""
@@ -50,7 +50,7 @@ class CloudService:
     source: str
     """The address of its documentation."""
     listener: ServiceListener | None = None
-    """What it speaks at a port that is not in `ports`; None if that is not known."""
+    """The protocol at a port that is not in `ports`; None if it is not known."""
     ports: Mapping[int, ServiceListener] = field(default_factory=dict)
     only_port: int | None = None
     """Its only port, if it has one."""

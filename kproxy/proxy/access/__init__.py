@@ -1,4 +1,4 @@
-"""What clients may change: refuses the requests that the access rules of a cluster forbid. Sans-IO.
+"""Access rules at work: refuses the requests that the access rules of a cluster forbid. Sans-IO.
 
     apis         the table of all APIs: their families, the names in their requests, and how a refusal looks
     names        reads the names of topics, groups and transactional ids in requests

@@ -1,4 +1,4 @@
-"""What the address of a cloud demands of a client: its protocol, mechanism and port (`remedies.services`)."""
+"""Rules for clients of a cloud: its address demands a protocol, a mechanism and a port (`remedies.services`)."""
 
 from __future__ import annotations
 

@@ -103,6 +103,22 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def release_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Let either of SIGTERM and SIGINT end this process at once from now on: the loop will not turn again.
+
+    Python's own handler of SIGINT raises KeyboardInterrupt, which click answers with an empty line on stderr: a reader
+    of stderr that has stopped would keep kproxy alive.
+    """
+    handled = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # remove_signal_handler restores Python's handler
+    try:
+        for number in handled:
+            if loop.remove_signal_handler(number):
+                signal.signal(number, signal.SIG_DFL)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Terminal:
     """The controlling terminal, if there was one at start."""
 

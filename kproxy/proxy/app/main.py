@@ -27,7 +27,7 @@ from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app import logs
 from kproxy.proxy.app.clusters import Clusters
-from kproxy.proxy.app.control import Control
+from kproxy.proxy.app.control import Control, release_signals
 from kproxy.proxy.app.neighbours import warn_about_neighbours
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import NOTHING_CHANGED, ConfigSource, Reloader, watch_files
@@ -84,9 +84,11 @@ def run(
         selector = RelaySelector()
         connection_limit = ConnectionLimit(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-            return runner.run(
-                App(config, selector, connection_limit, invocation=invocation, source=source, log=log).run(job)
-            )
+            app = App(config, selector, connection_limit, invocation=invocation, source=source, log=log)
+            try:
+                return runner.run(app.run(job))
+            finally:
+                release_signals(runner.get_loop())
 
 
 class App:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -92,7 +92,26 @@ def test_a_second_signal_ends_it_though_the_reader_has_stopped() -> None:
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         # Which is the second one, if both are there before it looks, is not ours to say.
-        assert process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
+        assert process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the files of another process in /proc")
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_after_the_drain_ends_it_too(second: signal.Signals) -> None:
+    """It waits then for the reader of its log. Python's own handler of SIGINT would write to stderr, and wait too."""
+    with full_pipe() as (_, writing, _), running(writing) as process:
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not _sockets(process.pid), what="the end of the drain")
+        process.send_signal(second)
+        assert process.wait(PATIENCE_S) in (0, -second)
+
+
+def _sockets(pid: int) -> int:
+    count = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            count += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
+    return count
 
 
 def test_what_was_logged_before_the_end_is_written() -> None:

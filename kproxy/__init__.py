@@ -14,6 +14,7 @@ Wings, from top to bottom. A wing may import from those below it only; `make che
     config    each option, declared once
     net       opens sockets: resolving, connecting, TLS
     protocol  Kafka's bytes, without I/O
+    users     the users who log in at kproxy, and their logins for each upstream
     base      errors, addresses, text, processes
 
 docs/architecture.md describes the wings, and defines the words of this code base.

@@ -14,7 +14,7 @@ messages        kproxy's own messages, each declared once with its meaning
 packages        the name of kproxy's distribution, and the command that installs an optional package
 printable       escaping and truncating text that kproxy did not write itself
 process         telling processes apart although ids are reused; running a program
-regularfile     reading files that may be replaced while kproxy runs: bounded, and regular files only
+regularfile     reading files that may be replaced while kproxy runs: bounded, and regular files only; which are private
 repeats         repeated log lines: one in 30 s, with the number of suppressed ones
 yamltree        YAML as nodes that know their lines, within bounds
 """

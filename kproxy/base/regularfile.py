@@ -1,4 +1,4 @@
-"""Bounded reading of regular files that other programs may replace while kproxy runs.
+"""Bounded reading of regular files that other programs may replace while kproxy runs, and whether they are private.
 
 A pipe would keep its reader waiting, and a device never ends. Standard library only.
 """
@@ -9,6 +9,10 @@ import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
+
+# The mode bits that a private file of this user must not have, and those that one of another user must not have. Group
+# read is the only way to a Secret of Kubernetes, which is root's: 0440, and the group of fsGroup.
+_OWN, _FOREIGN = 0o077, 0o027
 
 
 def open_regular(path: Path | str, *, directory: int | None = None, follow_links: bool = True) -> BinaryIO:
@@ -50,3 +54,37 @@ def read(path: Path | str, most: int, *, directory: int | None = None, follow_li
     if len(data) > most:
         raise ValueError(f"is larger than {most // 1024} KiB")
     return data
+
+
+def exposed_mode(status: os.stat_result) -> int | None:
+    """Return the mode of a file that users other than its reader may use; None if it is private.
+
+    The other end of a pipe is in a process, not in a directory, so a pipe is private.
+    """
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISREG(status.st_mode) and mode & (_OWN if _is_own(status) else _FOREIGN):
+        return mode
+    return None
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Return True if the file belongs to this user, so that no group needs a right.
+
+    In a container that runs as root, a Secret of Kubernetes is root's too; its group is then that of fsGroup, one of
+    this process.
+    """
+    if status.st_uid != os.geteuid():
+        return False
+    return status.st_uid != 0 or status.st_gid == 0 or status.st_gid not in os.getgroups()
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return values that change with the file, also if it is a link (as in Kubernetes); None: no regular file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    # Its ctime too: a mode that was wrong may be right now.
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size

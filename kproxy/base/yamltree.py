@@ -16,7 +16,7 @@ import yaml
 
 _DEEPEST = 60
 _NESTED = f"is nested more than {_DEEPEST} deep"
-# libyaml's error since 0.2.6 at its own limit, 1000. It reads ahead, so it may fail before `_check_bounds` is at 60.
+# libyaml's error since 0.2.6 at its own limit, 1000. It reads ahead, so it may fail before `_bounded_events` is at 60.
 _TOO_DEEP = "exceeded maximum nesting depth"
 _MOST_NODES = 200_000
 _MOST_MERGES = 1000  # each mapping may have all others merged into it
@@ -40,22 +40,31 @@ class YamlError(ValueError):
 def parse(text: str, *, single: bool = False) -> list[yaml.Node]:
     """Return the roots of all documents, or of a `single` one. Raises YamlError."""
     try:
-        _check_bounds(text)
+        deque(_bounded_events(text, _MOST_NODES), 0)
         roots = [yaml.compose(text, Loader=_Loader)] if single else yaml.compose_all(text, Loader=_Loader)
         return [root for root in roots if root is not None]
     except yaml.YAMLError as error:
         raise _explained(text, error) from None
 
 
-def _check_bounds(text: str) -> None:
+def events(text: str, most: int) -> Iterator[yaml.Event]:
+    """Yield the events of a text, at most `most`, for files that are too large for nodes. Raises YamlError."""
+    try:
+        yield from _bounded_events(text, most)
+    except yaml.YAMLError as error:
+        raise _explained(text, error) from None
+
+
+def _bounded_events(text: str, most: int) -> Iterator[yaml.Event]:
     depth = merges = 0
     for number, event in enumerate(yaml.parse(text, Loader=_Loader)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         merges += isinstance(event, yaml.ScalarEvent) and event.value == "<<"
-        if depth > _DEEPEST or number > _MOST_NODES or merges > _MOST_MERGES:
+        if depth > _DEEPEST or number > most or merges > _MOST_MERGES:
             what = _NESTED if depth > _DEEPEST else "is too large for a configuration"
             mark = event.start_mark
             raise YamlError(what, *((mark.index, mark.line + 1) if mark else (0, 0)))
+        yield event
 
 
 def _explained(text: str, error: yaml.YAMLError) -> YamlError:

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
-from kproxy.base.messages import files, hops, logins, migrations, reachability, runtime, sessions, start, switches
+from kproxy.base.messages import (
+    files,
+    hops,
+    logins,
+    migrations,
+    reachability,
+    runtime,
+    sessions,
+    start,
+    switches,
+    users,
+)
 from kproxy.base.messages.message import Message
 
 
@@ -63,6 +74,7 @@ SECTIONS = (
         logins,
         "These messages appear with `--sasl`. All of them have the reason `sasl`, and `SASL:` after the address.",
     ),
+    Section("Users who log in at kproxy", users),
     Section(
         "Sessions that kproxy ends",
         sessions,

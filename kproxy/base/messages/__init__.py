@@ -10,6 +10,7 @@ reachability  messages about brokers that kproxy cannot reach
 hops          messages about the proxies and SSH servers of `--via`
 files         messages about certificates, keys and stores
 logins        messages about kproxy's own logins
+users         messages about the users file
 sessions      messages about sessions that kproxy ends or refuses
 runtime       messages while kproxy runs and when it stops
 switches      messages about upstreams and the switch from one to the other

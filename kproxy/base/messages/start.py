@@ -20,10 +20,10 @@ ADMIN_PEER_NOT_TLS, ADMIN_HANDSHAKE_FAILED = alike(
     "does not speak TLS, which --admin-tls-cert demands",
     "failed the TLS handshake: {error}",
 )
-TOKEN_FILE_OPEN = Message(
+FILE_OPEN = Message(
     "{path} is open to other users (mode {mode:04o}): chmod 600 {path}",
-    "Others can read the file of `--admin-token-file`, or change it. For a Secret of Kubernetes, set `defaultMode: "
-    "0400`: [The token](admin.md#who-may-ask).",
+    "Other users can read or change a file with secrets: that of `--admin-token-file`, or the users file. For a Secret "
+    "of Kubernetes, set `defaultMode: 0400`: [The token](admin.md#who-may-ask).",
 )
 PORT_SHARED_OTHERWISE, PORT_NOT_SHARED = alike(
     "kproxies share a port only if they have one configuration and one user: [several kproxies at the same "

@@ -7,23 +7,19 @@ import binascii
 import hmac
 import logging
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from kproxy.base import regularfile
 from kproxy.base.errors import ConfigError
-from kproxy.base.messages.start import TOKEN_FILE_OPEN
+from kproxy.base.messages.start import FILE_OPEN
 from kproxy.config.values import admin_token
 
 log = logging.getLogger(__name__)
 
 # A token has some dozen characters; this stops a wrong path from filling the memory.
 _MOST = 64 * 1024
-# The mode bits that a file of this user must not have, and those that a file of another user must not have. Group read
-# is the only way to a Secret of Kubernetes, which is root's: 0440, and the group of fsGroup.
-_OWN, _FOREIGN = 0o077, 0o027
 
 
 def read_file(path: Path) -> str:
@@ -52,28 +48,10 @@ def _read(path: Path, open_file: Callable[[], BinaryIO]) -> str:
 
 
 def _check_mode(path: Path, file: BinaryIO) -> None:
-    """Raise ConfigError if other users may use the file.
-
-    This checks the open file, not a link to it. The other end of a pipe is in a process, not in a directory, so a pipe
-    is not checked.
-    """
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        return
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & (_OWN if _is_own(status) else _FOREIGN):
-        raise ConfigError(TOKEN_FILE_OPEN(path=path, mode=mode))
-
-
-def _is_own(status: os.stat_result) -> bool:
-    """Return True if the file belongs to this user, so that no group needs a right.
-
-    In a container that runs as root, a Secret of Kubernetes is root's too; its group is then that of fsGroup, one of
-    this process.
-    """
-    if status.st_uid != os.geteuid():
-        return False
-    return status.st_uid != 0 or status.st_gid == 0 or status.st_gid not in os.getgroups()
+    """Raise ConfigError if other users may use the file. This checks the open file, not a link to it."""
+    mode = regularfile.exposed_mode(os.fstat(file.fileno()))
+    if mode is not None:
+        raise ConfigError(FILE_OPEN(path=path, mode=mode))
 
 
 class TokenFile:
@@ -85,13 +63,13 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Read the file. It may be a pipe, which is read once, and may take a while. Raises ConfigError."""
         self._path = path
-        self._state = self._look()
+        self._state = regularfile.state_of(path)
         self._is_followed = self._state is not None
         self._token = read_file(path)
 
     def current(self) -> str:
         """Return the current token in the file. For an event loop: anything but a regular file is not opened."""
-        state = self._look()
+        state = regularfile.state_of(self._path)
         if state != self._state and self._is_followed:
             self._state = state
             try:
@@ -102,17 +80,6 @@ class TokenFile:
             except ConfigError as error:
                 log.error("admin: --admin-token-file: %s; the previous token still counts", error)
         return self._token
-
-    def _look(self) -> tuple[int, ...] | None:
-        """Return values that change with the file, also if it is a link (as in Kubernetes); None: no regular file."""
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        # Its ctime too: a mode that was wrong may be right now.
-        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def has_token(authorization: str, token: str, *, basic: bool = False) -> bool:

@@ -5,7 +5,9 @@ The room works offline; only `linereader` reads from a stream, the rest is pure.
 explanation    `explain`: from a stream to an `Explanation`; its JSON
 linereader     lines of a text of any size, in bounded memory
 patterns       the messages of `remedies`, prepared for the search
-matches        the messages that a text contains, counted
+search         the records of a text, and their matches counted
+shapes         records without what no answer depends on, so that each is examined once
+matches        the messages that a record contains
 subject        whether lines are about Kafka, or about another system
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown
 numbers        sizes that are another protocol's first bytes

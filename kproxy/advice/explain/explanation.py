@@ -8,7 +8,8 @@ from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
-from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
+from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.search import SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of

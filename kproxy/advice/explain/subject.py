@@ -67,6 +67,7 @@ _OTHER_PORTS = frozenset(
     )
 )  # fmt: skip
 _PORT = re.compile(r"(?::|\bport[ =:\"']{1,3}|, )(\d{2,5})\b")
+_TIME = re.compile(r"(?<!\d)\d\d:\d\d:\d\d(?!\d)")
 _CLIENT_PORTS = (":9092", ":9093", ":9094", ":9095", ":9096", ":9098", ":19092", ":29092", ":9192")
 
 
@@ -103,5 +104,5 @@ def names_other_system(lower: str) -> bool:
     return (
         names_other_program(lower)
         or _has_one(lower, _OTHER_SYSTEMS)
-        or any(match[1] in _OTHER_PORTS for match in _PORT.finditer(without_own_addresses(lower)))
+        or any(match[1] in _OTHER_PORTS for match in _PORT.finditer(_TIME.sub("", without_own_addresses(lower))))
     )

@@ -114,3 +114,11 @@ def test_a_vague_message_takes_the_words_of_another_line() -> None:
 
     assert [cause.faults[0].value for cause in explanation.causes] == ["name-not-resolved"]
     assert not explanation.conditional
+
+
+@pytest.mark.parametrize("time", ["2026-01-02 10:22:25,139", "[21:53:23]", "2026-01-02T22:23:25Z"])
+def test_the_time_of_a_line_is_no_port_of_another_system(time: str) -> None:
+    explanation = explained(f"{time} dial tcp: lookup broker.example.com: no such host")
+
+    assert explanation.conditional
+    assert [cause.faults[0].value for cause in explanation.causes] == ["name-not-resolved"]

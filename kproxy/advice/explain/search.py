@@ -1,0 +1,184 @@
+"""The search of a text for the messages of the tables: records, their matches, counted (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from kproxy.advice.explain import codes
+from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of
+from kproxy.advice.explain.patterns import patterns_by_word
+from kproxy.advice.explain.shapes import ShapeCache
+from kproxy.advice.explain.subject import names_other_system
+
+# Limits of a record (a stack trace is one record), and of the matches that are kept.
+_RECORD_LINES = 150
+_RECORD_BYTES = 64 * 1024
+_MOST_FINDINGS = 500
+_MOST_CONDITIONAL = 2000
+# The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
+_HEAD_BYTES = 16 * 1024
+
+# Other literals to search for, beside messages and names of codes, by one of their words.
+_OTHER_LITERALS = {
+    b"code": (b"rror code", b"RROR CODE"),
+    b"errorCode": (b"errorCode",),
+    b"error_code": (b"error_code",),
+    b"Error": (b"[Error ",),
+    b"key": (b"pi key", b"PI key"),
+    b"apiKey": (b"apiKey",),
+    b"servers": (b"ootstrap.servers",),
+    b"bootstrap_servers": (b"bootstrap_servers",),
+    b"server": (b"--bootstrap-server",),
+    b"list": (b"--broker-list",),
+    b"kcat": (b"kcat",),
+    b"kafkacat": (b"kafkacat",),
+}
+_EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
+_PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """The matches of a text, and the bootstrap servers that it names, with the first line of each."""
+
+    matches: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
+    conditional: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
+    """Messages that any program prints, beside no sign of Kafka. They count if there are no others."""
+    bootstrap_servers: dict[str, int] = field(default_factory=dict)
+    lines: int = 0
+    is_certain: bool = False
+    """True if a match with a single fault is there: then the conditional ones do not count."""
+    conditional_lines: int = 0
+
+    @property
+    def takes_conditional(self) -> bool:
+        """True while a message that any program prints may still count: the first ones of a text are enough."""
+        return not self.is_certain and self.conditional_lines < _MOST_CONDITIONAL
+
+    def add(self, match: MessageMatch, line: int) -> None:
+        """Add or count a match; beyond the limit, matches of the same faults count as one."""
+        matches = self.conditional if match.conditional else self.matches
+        self.is_certain |= not match.conditional and len(match.faults) == 1
+        key: tuple[object, ...] = (match.faults, match.text, match.facts)
+        if key not in matches and len(matches) >= _MOST_FINDINGS:
+            key = (match.faults,)
+        known_match = matches.get(key)
+        if known_match is None:
+            matches[key] = replace(match, first=line, last=line)
+        else:
+            known_match.last, known_match.count = line, known_match.count + 1
+
+    def add_record(self, record: RecordMatches, first: int) -> None:
+        """Add what a record contains, whose first line has this number."""
+        for index, server in record.servers:
+            if len(self.bootstrap_servers) < MOST_SERVERS:
+                self.bootstrap_servers.setdefault(server, first + index)
+        for index, match in record.matches:
+            self.add(match, first + index)
+        self.conditional_lines += record.conditional_lines
+
+
+def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchResult:
+    """Search a text for the messages of the tables. Without `cache_shapes`, each record is examined anew."""
+    result = SearchResult()
+    records = _Records(result, ShapeCache() if cache_shapes else None)
+    literals = _literals()
+    interesting = frozenset(literals)
+    head = b""
+    for block in blocks:
+        if not block:
+            continue
+        if len(head) < _HEAD_BYTES:
+            head = b"\n".join((head, *block))[:_HEAD_BYTES]
+        words = b"\n".join(block).translate(WORD_BYTES).split(b"\n")
+        for line, of_line in zip(block, words, strict=True):
+            words_hit = interesting.intersection(of_line.split())
+            records.add_line(line, bool(words_hit) and _has_literal(line, words_hit, literals))
+    records.end()
+    if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
+        result.conditional.clear()
+    return result
+
+
+class _Records:
+    """Joins lines to records, and adds to the result what a record contains."""
+
+    def __init__(self, result: SearchResult, cache: ShapeCache[RecordMatches] | None) -> None:
+        self._result, self._cache = result, cache
+        self._lines: list[bytes] = []
+        self._hits: list[int] = []
+        self._first = 1
+        self._size = 0
+
+    def add_line(self, line: bytes, hit: bool) -> None:
+        """Add a line, which ends the record before it or continues it."""
+        lines = self._lines
+        if lines and not _continues_record(line):
+            self.end()
+        elif lines and (len(lines) >= _RECORD_LINES or self._size >= _RECORD_BYTES):
+            if not hit:
+                self._result.lines += 1
+                return
+            self.end()
+        self._result.lines += 1
+        if not lines:
+            self._first = self._result.lines
+        if hit:
+            self._hits.append(len(lines))
+        lines.append(line)
+        self._size += len(line)
+
+    def end(self) -> None:
+        """End a record."""
+        if self._hits:
+            takes_conditional = self._result.takes_conditional
+            if self._cache:
+                record = self._cache.get(
+                    b"\n".join(self._lines),
+                    b"conditional" if takes_conditional else b"",
+                    lambda: matches_of(self._lines, self._hits, takes_conditional),
+                )
+            else:
+                record = matches_of(self._lines, self._hits, takes_conditional)
+            self._result.add_record(record, self._first)
+            self._hits.clear()
+        self._lines.clear()
+        self._size = 0
+
+
+def _has_literal(line: bytes, words: Iterable[bytes], literals: dict[bytes, tuple[bytes, ...]]) -> bool:
+    for word in words:
+        for literal in literals[word]:  # a generator takes twice as long
+            if literal in line:
+                return True
+    return False
+
+
+@cache
+def _literals() -> dict[bytes, tuple[bytes, ...]]:
+    """Return the literals of each word. A line with the word is searched further if it contains one of them."""
+    literals: dict[bytes, set[bytes]] = {word: set(literals) for word, literals in _OTHER_LITERALS.items()}
+    for word, patterns in patterns_by_word().items():
+        literals.setdefault(word, set()).update(
+            (pattern.parts[0] if pattern.has_frame else max(pattern.parts, key=len)).rstrip().encode()
+            for pattern in patterns
+        )
+    for name in codes.codes_by_name():
+        literals.setdefault(name.encode(), set()).add(name.encode())
+    for title in codes.titles():
+        literals.setdefault(max(title.split(), key=len).encode(), set()).add(title.encode())
+    return {word: tuple(literals) for word, literals in literals.items()}
+
+
+def _continues_record(line: bytes) -> bool:
+    """Check whether a line belongs to the line before it, like the lines of a stack trace."""
+    if b" | " in line[:64]:
+        line = _PREFIX.sub(b"", line)
+    if line[:1].islower() and _EXCEPTION.match(line):
+        return True
+    return line[:1] in (b" ", b"\t", b"}", b"") or line.startswith(
+        (b"Caused by:", b"Suppressed:", b"Traceback (", b"During handling")
+    )

@@ -39,7 +39,7 @@ LONG = (
     "tests/integration/test_spark_notebook.py",
     "tests/integration/test_migrate_plan.py",
     "tests/integration/test_migrate.py",
-    "tests/soak/test_chaos.py",
+    "tests/soak/test_forwards.py",
 )
 
 _FIGURES = pytest.StashKey[list[str]]()

@@ -27,7 +27,7 @@ from tests.soak.latency import Samples, percentile, probing
 from tests.soak.ports import Ports
 from tests.soak.proxy import Condition, Proxy
 from tests.soak.proxyfaults import ProxyFaults
-from tests.soak.records import Account, Audit
+from tests.soak.records import Account
 from tests.soak.roadfaults import RoadFaults
 from tests.soak.sharedproxy import SharedProxy
 from tests.soak.site import DOMAIN, site
@@ -138,7 +138,7 @@ class _Run:
             self._recover()
             self._finish(watch)
         if self._java is not None:
-            self._check_java(self._java)
+            self._site.check_java(self._java, "java", self._settings.partitions)
         after = [self._settle(proxy, condition) for proxy, condition in zip(self._proxies, before, strict=True)]
         for proxy in self._proxies:
             assert not (wrong := proxy.fill()), wrong
@@ -268,24 +268,10 @@ class _Run:
         wait_until(lambda: not any(a.unread() for a in self._accounts.values()), "the group has read all", _RECOVERY)
         watch.check()
         for account in self._accounts.values():
-            assert account.acknowledged == account.sent, f"{account.topic}: {account.acknowledged} of {account.sent}"
-            audit = Audit(account)
-            for row in self._site.read(account.topic, self._settings.partitions):
-                audit.add(*row)
-            assert not (found := audit.problems()), "\n".join(found)
+            assert not (found := self._site.audit(account)), "\n".join(found)
         rows = self._site.read("plain", self._settings.partitions)
         foreign = [wrong for p, _, key, value in rows if (wrong := self._plain.foreign(p, key, value))]
         assert not foreign, foreign[:10]
-
-    def _check_java(self, java: JavaFlow) -> None:
-        """What its consumer read is what is in the log; that each number is there once, it has checked itself."""
-        log = {
-            (p, offset): int(value or b"") for p, offset, _, value in self._site.read("java", self._settings.partitions)
-        }
-        read = {(p, offset): number for p, seen in java.log.seen.items() for offset, number in seen.items()}
-        assert log == read, (
-            f"java: {len(log)} records in the log, {len(read)} read, {len(log.items() ^ read.items())} differ"
-        )
 
     # What is looked at
 
@@ -293,6 +279,7 @@ class _Run:
         found = [problem for account in self._accounts.values() for problem in account.problems]
         found += [problem for one in (*self._senders, *self._readers, self._plain) for problem in one.problems]
         found += [problem for proxy in self._proxies for problem in proxy.problems()]
+        found += self._site.arrivals.problems()
         return found + [problem for actor in self._actors for problem in actor.problems]
 
     def _wait_flowing(self, when: str) -> None:

@@ -58,13 +58,14 @@ class Worker:
 class Sender(Worker):
     """Sends 0, 1, 2, … to each partition, idempotently, with acks=all; it never gives up."""
 
-    def __init__(self, bootstrap: str, account: Account) -> None:
+    def __init__(self, bootstrap: str, account: Account, client_id: str = "sender") -> None:
         super().__init__(f"producer of {account.topic}")
         self._account = account
         self._producer = Producer(
             {
                 **_COMMON,
                 "bootstrap.servers": bootstrap,
+                "client.id": client_id,
                 "enable.idempotence": True,
                 "acks": "all",
                 # With several in flight, a broker's restart can end librdkafka's producer for good, also without any
@@ -147,13 +148,16 @@ class PlainSender(Worker):
 class Reader(Worker):
     """A member of the group that reads all topics."""
 
-    def __init__(self, bootstrap: str, group: str, name: str, accounts: Mapping[str, Account]) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, name: str, accounts: Mapping[str, Account], client_id: str = "reader"
+    ) -> None:
         super().__init__(f"consumer through {name}")
         self._accounts = accounts
         self._consumer = Consumer(
             {
                 **_COMMON,
                 "bootstrap.servers": bootstrap,
+                "client.id": client_id,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 6000,

@@ -1,7 +1,8 @@
 """What happens between kproxy and the brokers: another broker at an address, something else, nothing, silence, resets.
 
 A *swap* is what this is for: at a broker's address is one of another cluster, of the same node id and with the same
-advertised name, as when a port-forward leads to another cluster. A *mix* is another broker of the same cluster.
+advertised name, as when a port-forward leads to another cluster. A *mix* is another broker of the same cluster. A
+*tour* leads to each of these in turn, to a controller, which confirms any node, and to nothing, and then back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 
 from kproxy.base.address import Address
-from tests.harness.servers.peers import Peer, saying, silent
+from tests.harness.servers.peers import Peer, refused, saying, silent
 from tests.soak.actor import Actor
 from tests.soak.journal import Journal
 from tests.soak.site import Site
@@ -36,6 +37,8 @@ class RoadFaults(Actor):
         self.acts = {
             "swap": self._swap,
             "mix": self._mix,
+            "controller": self._controller,
+            "tour": self._tour,
             "impostor": self._impostor,
             "reset": self._reset,
             "refuse": self._refuse,
@@ -53,6 +56,30 @@ class RoadFaults(Actor):
         if chance.random() < 0.5:
             wrong[other] = self._site.here.dial[one]
         return self._lead(chance, wrong, "another of the same cluster")
+
+    def _controller(self, chance: Random) -> str:
+        node, cluster = chance.choice(self._site.here.node_ids), chance.choice([self._site.here, self._site.there])
+        return self._lead(chance, {node: self._site.controller(cluster)}, "a controller")
+
+    def _tour(self, chance: Random) -> str:
+        node = chance.choice(self._site.here.node_ids)
+        others = [*self._site.here.dial.items(), *self._site.there.dial.items()]
+        with refused() as nothing:
+            stops = [
+                *(address for at, address in others if at != node or address != self._site.here.dial[node]),
+                *(self._site.controller(cluster) for cluster in (self._site.here, self._site.there)),
+                Address.parse(nothing),
+            ]
+            chance.shuffle(stops)
+            self.journal.note(self.name, f"the line to {_names([node])} is on a tour")
+            try:
+                for stop in stops:
+                    # None: what is connected stays where it is, and what connects goes elsewhere.
+                    self._site.lines[node].lead(stop, reset=chance.choice([True, False, None]))
+                    self.last(chance.uniform(0.05, 1))
+            finally:
+                self._site.lines[node].lead(None, reset=True)
+        return f"it is {_names([node])} again"
 
     def _impostor(self, chance: Random) -> str:
         node, who = chance.choice(self._site.here.node_ids), chance.choice(list(_IMPOSTORS))

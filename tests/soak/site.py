@@ -6,7 +6,7 @@ server. The *side* is the port that the node advertises, with a name that resolv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -19,17 +19,21 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
+from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
 from kproxy.net.freeports import HOST
-from tests.harness.clients.flow import create_topic
+from tests.harness.clients.flow import JavaFlow, create_topic
 from tests.harness.process import wait_until
+from tests.soak.arrivals import Server
 from tests.soak.ports import Ports
+from tests.soak.records import Account, Audit
 from tests.soak.switch import Line, Switch
 
 DOMAIN = "cluster.internal"
 """A part of every advertised name; no client may ever see it."""
 
 _READ_SECONDS = 60
+_OWNERS = ("the own", "the other cluster's")
 
 
 class Site:
@@ -43,12 +47,29 @@ class Site:
         self._names = count(1)
         self._sides = {node: ten * 10 + node for node in here.node_ids}
         self._fronts = {node: ports.one() for node in here.node_ids}
+        self.arrivals = switch.arrivals
         self.lines: dict[int, Line] = {}
         self.topics: list[tuple[str, int]] = []
         for node, address in here.dial.items():
             line = self.lines[node] = switch.line(address)
             line.listen(self._fronts[node])
             line.listen(self._sides[node])
+        for cluster in (here, there):
+            name = f"{_OWNERS[cluster is there]} controller"
+            self.arrivals.register(self.controller(cluster), Server(name, -1, cluster is here, controller=True))
+            for node in cluster.node_ids:
+                self._register(cluster, node)
+
+    def _register(self, cluster: DevCluster, node: int) -> None:
+        """Note where a broker listens."""
+        is_other = cluster is self.there
+        server = Server(f"{_OWNERS[is_other]} broker {node}", node, not is_other)
+        self.arrivals.register(cluster.dial[node], server)
+
+    @staticmethod
+    def controller(cluster: DevCluster) -> Address:
+        """Return where the controller of a cluster listens."""
+        return Address.parse(cluster.controller_bootstrap)
 
     @property
     def bootstrap(self) -> str:
@@ -57,11 +78,15 @@ class Site:
     def front(self, node: int) -> str:
         return f"{HOST}:{self._fronts[node]}"
 
-    def create_topic(self, name: str, partitions: int) -> None:
-        """In both clusters, so that in the other one a write would succeed too."""
+    def create_topic(self, name: str, partitions: int, node: int | None = None) -> None:
+        """Create a topic in both clusters, so that in the other one a write would succeed too.
+
+        With `node`, this broker alone has it, in the other cluster too if that has such a broker.
+        """
         self.topics.append((name, partitions))
         for cluster in (self.here, self.there):
-            create_topic(cluster.direct_bootstrap, name, partitions)
+            alone = [[node]] * partitions if node is not None and node in cluster.node_ids else None
+            create_topic(cluster.direct_bootstrap, name, partitions, alone)
 
     # What happens to a node
 
@@ -73,6 +98,7 @@ class Site:
         if moved:
             self.lines[node].listen(port)
         self.here.restart(node, new_port=moved, advertised=f"{host}:{port}" if moved or renamed else None)
+        self._register(self.here, node)
         self.lines[node].move(self.here.dial[node])
         if moved:
             self.lines[node].leave(self._sides[node])
@@ -81,6 +107,7 @@ class Site:
             # The other one of this id has the same name again: it is what must be told apart by more than its name.
             with self._asking_there:
                 self.there.restart(node, advertised=f"{host}:{port}")
+                self._register(self.there, node)
         return str(self.here.advertised[node])
 
     def heal(self) -> None:
@@ -154,15 +181,35 @@ class Site:
         finally:
             reader.close()
 
+    def audit(self, account: Account) -> list[str]:
+        """Compare the log with what was sent and acknowledged; return what differs."""
+        if account.acknowledged != account.sent:
+            return [f"{account.topic}: {account.acknowledged} acknowledged of {account.sent}"]
+        audit = Audit(account)
+        for row in self.read(account.topic, len(account.partitions)):
+            audit.add(*row)
+        return audit.problems()
+
+    def check_java(self, java: JavaFlow, topic: str, partitions: int) -> None:
+        """Check that its consumer has read what is in the log; that each number is there once, it has checked itself.
+
+        Raises AssertionError.
+        """
+        log = {(p, offset): int(value or b"") for p, offset, _, value in self.read(topic, partitions)}
+        read = {(p, offset): number for p, seen in java.log.seen.items() for offset, number in seen.items()}
+        assert log == read, (
+            f"java: {len(log)} records in the log, {len(read)} read, {len(log.items() ^ read.items())} differ"
+        )
+
 
 @contextmanager
-def site(brokers: Sequence[int], twins: Sequence[int]) -> Iterator[Site]:
+def site(brokers: Sequence[int], twins: Sequence[int], properties: Mapping[str, str] | None = None) -> Iterator[Site]:
     """A cluster of these brokers, and another one of `twins`, which are some of them again."""
     with ExitStack() as held:
         ports = held.enter_context(Ports())
         ten = ports.ten()
         advertised = f"kafka-{{id}}.{DOMAIN}:{ten}{{id}}"
-        clusters = [DevCluster(nodes, advertised=advertised) for nodes in (brokers, twins)]
+        clusters = [DevCluster(nodes, advertised=advertised, properties=properties) for nodes in (brokers, twins)]
         for cluster in clusters:
             held.callback(cluster.stop)
         with ThreadPoolExecutor(2) as pool:

@@ -1,7 +1,8 @@
 """Lines that TCP connections go along, each to a node of a cluster: they can be led elsewhere, cut, held up, closed.
 
-A line listens on some ports and leads to one address. Whoever leads it elsewhere cuts its connections in the same step,
-as none survives it when a broker is replaced: no byte that was sent to the one arrives at the other.
+A line listens on some ports and leads to one address. When it leads elsewhere, its connections are cut in the same
+step, as when a broker is replaced; or they stay with the former address, as behind a load balancer. So no byte that was
+sent to the one arrives at the other.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Coroutine
 from typing import TypeVar
 
 from kproxy.base.address import Address
+from tests.soak.arrivals import Arrivals, Connection
 from tests.soak.ports import bound
 
 _Result = TypeVar("_Result")
@@ -25,9 +27,10 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER that turns a close into a reset
 
 
 class Switch:
-    """The thread in which all lines are. Use it as a context manager."""
+    """The thread in which all lines are. Use it as a context manager. `arrivals` sees what passes along them."""
 
     def __init__(self) -> None:
+        self.arrivals = Arrivals()
         self._lines: list[Line] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -105,12 +108,13 @@ class Line:
 
         self._switch.do(step())
 
-    def lead(self, to: Address | None, *, reset: bool) -> None:
-        """Lead to this address instead of home (None: home again), and cut every connection."""
+    def lead(self, to: Address | None, *, reset: bool | None) -> None:
+        """Lead to this address instead of home (None: home again), and cut every connection, unless `reset` is None."""
 
         async def step() -> None:
             self._detour = to
-            self._cut(reset)
+            if reset is not None:
+                self._cut(reset)
 
         self._switch.do(step())
 
@@ -201,14 +205,15 @@ class Line:
         if len(self._open) >= _MOST:
             _end(writer, reset=True)
             return
-        cuts, to = self._cuts, self._detour or self._home
+        cuts, home, to = self._cuts, self._home, self._detour or self._home
         self._open.add(writer)
         far = None
         try:
             far_reader, far = await asyncio.open_connection(to.host, to.port)
             self._open.add(far)
             if cuts == self._cuts:  # else it leads elsewhere by now
-                await asyncio.gather(self._copy(reader, far), self._copy(far_reader, writer))
+                seen = self._switch.arrivals.connection(to, home)
+                await asyncio.gather(self._copy(reader, far, seen), self._copy(far_reader, writer))
         except OSError:  # an end on one side is one on the other
             pass
         finally:
@@ -219,9 +224,13 @@ class Line:
                     with contextlib.suppress(OSError):
                         await one.wait_closed()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Connection | None = None
+    ) -> None:
         while data := await reader.read(_CHUNK):
             await self._flowing.wait()
+            if seen is not None:
+                seen.feed(data)
             writer.write(data)
             await writer.drain()
         await self._flowing.wait()

@@ -18,18 +18,21 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.going import Going, java, python
+from tests.harness.clusters.steady import STEADY
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 
 pytestmark = pytest.mark.integration
 
 TOPIC = "orders"
 NODES = (1, 2)
+# Clients of the former cluster must not create the topic: kproxy may serve the new one before the test has created it.
+_PROPERTIES = STEADY | {"auto.create.topics.enable": "false"}
 
 
 @contextmanager
 def cluster_at(first: int) -> Iterator[DevCluster]:
     """A new cluster, whose brokers are at these ports plus their ids, and which has the topic."""
-    with DevCluster(brokers=NODES, client_bound=f"127.0.0.1:{first // 10}{{id}}") as made:
+    with DevCluster(NODES, client_bound=f"127.0.0.1:{first // 10}{{id}}", properties=_PROPERTIES) as made:
         admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
         admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(60)
         yield made

@@ -58,7 +58,11 @@ class Going:
             assert self.process.poll() is None, f"{what}: it has ended: {self.lines[-5:]}"
             return bool(reached())
 
-        wait_until(there, what, seconds)
+        try:
+            wait_until(there, what, seconds)
+        except AssertionError as error:
+            error.add_note(f"the client with the log {self.log} has printed last: {self.lines[-5:]}")
+            raise
 
     def wait_more(self, word: str, count: int = 1, seconds: float = PATIENCE_S) -> None:
         """Wait until the client has printed this word so many more times."""

@@ -2,7 +2,8 @@
 
 At start, kproxy asks every bootstrap server at once: they must all belong to one cluster, and each may turn out to be
 one of the nodes. Then kproxy tries each node. It tries nodes that cannot be reached, and those that become known later,
-in the background.
+in the background. While a broker is absent from the metadata, kproxy asks for the metadata itself: once the other
+brokers lead its partitions, clients have what they need, and ask again only after minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kproxy.base.messages.start import MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AF
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster.encryption import warn_about_tls
 from kproxy.proxy.cluster.identity import BrokerIdentity, LoginRequired
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
@@ -117,7 +118,7 @@ class Explorer:
         self._dialer.note(replace(after, since=None if after.problem is None else before.since or time()))
 
     async def retry_nodes(self) -> None:
-        """Try new nodes, and those that could not be reached, for as long as kproxy runs."""
+        """Try new nodes, those that could not be reached, and absent ones, for as long as kproxy runs."""
         now, reachability, pause = asyncio.get_running_loop().time, self._dialer.reachability, _TRY_AGAIN
         again_at = 0.0
         while True:
@@ -127,7 +128,13 @@ class Explorer:
             if new:
                 await self._try_nodes(new)
                 continue
-            if unreached and now() >= again_at > 0:
+            absent = not self._dialer.verifier.verifies_in_session and any(
+                node.absent_since is not None and key.kind is NodeKind.BROKER
+                for key, node in self._topology.nodes.items()
+            )
+            if (unreached or absent) and now() >= again_at > 0:
+                if absent:
+                    await self._look_for_absent_nodes()
                 before = [reachability.of_node(key) for key in unreached]
                 await self._try_nodes(unreached)
                 for key, former in zip(unreached, before, strict=True):
@@ -135,13 +142,19 @@ class Explorer:
                 pause = min(pause * 2, _TRY_AGAIN_AT_MOST)
                 again_at = now() + pause
                 continue
-            if not unreached:
+            if not (unreached or absent):
                 pause, again_at = _TRY_AGAIN, 0.0
             elif not again_at:
                 again_at = now() + pause
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(again_at - now() if unreached else None):
+                async with asyncio.timeout(again_at - now() if again_at else None):
                     await self._changed.wait()
+
+    async def _look_for_absent_nodes(self) -> None:
+        """Ask the bootstrap servers which nodes there are, and take in the first answer."""
+        answers = await self.ask_bootstrap_servers(others_may_take=0.0)
+        with contextlib.suppress(KproxyError):  # the next client or the next round asks again
+            await self._take_in(answers)
 
     def _log_reachable_again(self, key: NodeKey, before: NodeReachability) -> None:
         """Log that a node can be reached again, but no more than kproxy knows.

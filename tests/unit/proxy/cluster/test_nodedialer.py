@@ -408,6 +408,48 @@ async def test_a_node_that_comes_back_is_found_in_the_background(here: Site) -> 
         watching.cancel()
 
 
+async def test_a_node_that_comes_back_is_found_although_no_client_asks(here: Site) -> None:
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    one.nodes = two.nodes = at((1, one_at), (2, two_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    watching = here.tasks.create_task(here.explorer.retry_nodes())
+    one.nodes = at((1, one_at))
+    list(here.learn(named_by(one)))
+    absent = here.topology.nodes[key(2)]
+    assert absent.absent_since is not None
+    asked = one.asked
+    async with asyncio.timeout(30):
+        while one.asked < asked + 2:  # noqa: ASYNC110  # the outcome has no event
+            await asyncio.sleep(0.01)
+        assert absent.absent_since is not None
+        one.nodes = two.nodes
+        while absent.absent_since is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert not reach.reachability.problems
+    watching.cancel()
+
+
+async def test_absent_nodes_are_left_to_the_clients_where_only_they_can_log_in(here: Site) -> None:
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    one.nodes = two.nodes = at((1, one_at), (2, two_at))
+    one.deaf_to = two.deaf_to = {ApiKey.METADATA}
+    reach = here.cluster(one_at)
+    exploring = here.tasks.create_task(here.explorer.explore())
+    await reach.searched.wait()
+    list(here.learn(named_by(one)))
+    await exploring
+    one.nodes = at((1, one_at))
+    list(here.learn(named_by(one)))
+    received = len(one.received)
+    watching = here.tasks.create_task(here.explorer.retry_nodes())
+    await asyncio.sleep(0.2)  # ten rounds, in which nothing may come
+    assert len(one.received) == received
+    watching.cancel()
+
+
 @pytest.mark.parametrize("wrong", [True, False])
 async def test_no_more_is_said_than_a_connection_shows(
     here: Site, wrong: bool, caplog: pytest.LogCaptureFixture

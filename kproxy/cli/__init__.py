@@ -11,6 +11,7 @@
     tap               tap
     config            config check, show, schema
     lint              lint
+    users             users add, remove, login, list, check, import
     explain           explain
     findings          the formats in which commands print what a check finds
     sandbox           demo, devcluster

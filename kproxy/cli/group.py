@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _COMMAND_MODULES = """
 completion:completion config:config demo:sandbox devcluster:sandbox discover:discover doctor:doctor
 down:profiles.commands exec:run explain:explain help:group lint:lint list:profiles.commands ls:ls migrate:migrate
-reload:control run:run tap:tap up:profiles.commands version:group wait:control
+reload:control run:run tap:tap up:profiles.commands users:users version:group wait:control
 """
 MODULES = dict(command.split(":") for command in _COMMAND_MODULES.split())
 

@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -36,6 +37,10 @@ _LOGIN_KEYS = ("username", "password", "token", "mechanism")
 _LOGIN = "username and password, or token; and mechanism"
 # What PyYAML quotes may be a part of a password that is not in quotes itself.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+_Event: TypeAlias = Any
+"""An event of PyYAML. Its stubs have events without marks; those of a parser always have them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,7 +148,7 @@ class _Reader:
             self._read_user(key, name)
             self._document.blocks[name] = key.start_mark.line, self._last_line
 
-    def _read_user(self, key: yaml.ScalarEvent, name: str) -> None:
+    def _read_user(self, key: _Event, name: str) -> None:
         where = f"{_USERS}.{_shown(name)}"
         verifiers: dict[str, ScramVerifier] = {}
         logins: dict[str, UpstreamLogin] = {}
@@ -160,7 +165,7 @@ class _Reader:
                     self._report_at(own, f"{where}.{word}", str(error))
         self._document.users[name] = User(name, verifiers, logins)
 
-    def _read_login(self, key: yaml.ScalarEvent, where: str, upstream: str, logins: dict[str, UpstreamLogin]) -> None:
+    def _read_login(self, key: _Event, where: str, upstream: str, logins: dict[str, UpstreamLogin]) -> None:
         problems = len(self._document.problems)
         values = {
             word: self._text(own, f"{where}.{word}")
@@ -168,14 +173,12 @@ class _Reader:
         }
         if len(self._document.problems) > problems:
             return
-        login = replace(UpstreamLogin(""), **values)
+        login = replace(UpstreamLogin(""), **{word: text for word, text in values.items() if text is not None})
         if problem := login_problem(login):
             self._report_at(key, where, problem)
         logins[upstream] = login
 
-    def _pairs(
-        self, event: yaml.Event, where: str, known: Collection[str] | None = None
-    ) -> Iterator[tuple[yaml.ScalarEvent, str]]:
+    def _pairs(self, event: _Event, where: str, known: Collection[str] | None = None) -> Iterator[tuple[_Event, str]]:
         """Yield the known keys of a mapping that begins with `event`; the caller then reads the value."""
         if not isinstance(event, yaml.MappingStartEvent):
             allowed = ", ".join(known or ("NAME: …",))
@@ -183,6 +186,7 @@ class _Reader:
             self._skip(event)
             return
         seen = set()
+        key: _Event
         while not isinstance(key := next(self._events), yaml.MappingEndEvent):
             if not isinstance(key, yaml.ScalarEvent):
                 self._report_at(key, where, f"has {_kind(key)} in place of a key; allowed: text")
@@ -196,14 +200,13 @@ class _Reader:
                 yield key, key.value
                 continue
             self._skip(next(self._events))
-        if key.end_mark.index > key.start_mark.index:  # a brace: a block has no text of its own at its end
-            self._last_line = key.end_mark.line + 1
+        self._note_brace(key)
 
-    def _text(self, key: yaml.ScalarEvent, where: str) -> str | None:
+    def _text(self, key: _Event, where: str) -> str | None:
         """Return the text that comes next, the value of `key`; None, with a problem, if it is none."""
-        event = next(self._events)
+        event: _Event = next(self._events)
         if isinstance(event, yaml.ScalarEvent) and not _is_null(event) and event.value:
-            self._last_line = event.end_mark.line + (event.end_mark.column > 0)
+            self._note_end(event)
             if len(event.value) <= _LONGEST_SECRET:
                 return str(event.value)
             self._report_at(key, where, f"is longer than {_LONGEST_SECRET} characters")
@@ -213,7 +216,7 @@ class _Reader:
         self._skip(event)
         return None
 
-    def _skip(self, event: yaml.Event) -> None:
+    def _skip(self, event: _Event) -> None:
         """Read to the end of the value that begins with `event`."""
         depth = 0
         while True:
@@ -221,9 +224,16 @@ class _Reader:
             if not depth:
                 break
             event = next(self._events)
+        self._note_end(event)
+
+    def _note_brace(self, end: _Event) -> None:
+        if end.end_mark.index > end.start_mark.index:  # a block has no text of its own at its end
+            self._note_end(end)
+
+    def _note_end(self, event: _Event) -> None:
         self._last_line = event.end_mark.line + (event.end_mark.column > 0)
 
-    def _report_at(self, event: yaml.Event, where: str, text: str) -> None:
+    def _report_at(self, event: _Event, where: str, text: str) -> None:
         self._report(event.start_mark.line + 1, where, text)
 
     def _report(self, line: int, where: str, text: str) -> None:
@@ -232,7 +242,7 @@ class _Reader:
             raise _Problem
 
 
-def _paced(events: Iterator[yaml.Event], sleep: Callable[[float], None] = time.sleep) -> Iterator[yaml.Event]:
+def _paced(events: Iterator[_Event], sleep: Callable[[float], None] = time.sleep) -> Iterator[_Event]:
     """Yield the events, with pauses in which other threads run."""
     for number, event in enumerate(events, 1):
         if not number % _PACE:
@@ -240,11 +250,11 @@ def _paced(events: Iterator[yaml.Event], sleep: Callable[[float], None] = time.s
         yield event
 
 
-def _is_null(event: yaml.NodeEvent) -> bool:
+def _is_null(event: _Event) -> bool:
     return isinstance(event, yaml.ScalarEvent) and not event.style and event.value in ("", "~", "null")
 
 
-def _kind(event: yaml.Event) -> str:
+def _kind(event: _Event) -> str:
     kinds = {yaml.AliasEvent: "an alias", yaml.MappingStartEvent: "a mapping", yaml.SequenceStartEvent: "a list"}
     return kinds.get(type(event)) or ("no value" if not getattr(event, "value", "") else "text")
 

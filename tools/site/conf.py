@@ -49,6 +49,7 @@ NAVIGATION = {
         "docs/admin",
         "docs/metrics",
         "docs/access",
+        "docs/logins",
         "docs/security",
     ],
     "Check": ["docs/lint", "docs/findings"],

@@ -52,6 +52,8 @@ class ZooKeeperCluster:
     ) -> None:  # fmt: skip
         self._programs, self._watchdog = programs, watchdog
         self._more, self._heap = properties, heap
+        self.zookeeper = ""
+        """The address of ZooKeeper, once it has started."""
         self._zookeeper = NodeProcess(0, directory / "zookeeper")
         self._brokers = [NodeProcess(node_id, directory / f"node-{node_id}") for node_id in node_ids]
 
@@ -108,6 +110,7 @@ class ZooKeeperCluster:
 
     def _configure(self) -> None:
         zookeeper_port, *ports = free_ports(1 + 2 * len(self._brokers))
+        self.zookeeper = f"{HOST}:{zookeeper_port}"
         self._zookeeper.write(
             {
                 "dataDir": str(self._zookeeper.data),
@@ -124,7 +127,7 @@ class ZooKeeperCluster:
                 port = ports.pop()
                 said = spec.advertise(broker.id, port)
                 broker.listeners[spec.name] = NodeListener(spec.name, Address(HOST, port), said)
-            broker.write({**_properties(broker, zookeeper_port, len(self._brokers)), **self._more})
+            broker.write({**_properties(broker, self.zookeeper, len(self._brokers)), **self._more})
 
     def _wait_ready(self) -> None:
         wanted = {node.id for node in self._brokers}
@@ -145,14 +148,14 @@ def _knows(broker: NodeProcess, wanted: set[int]) -> bool:
         return False
 
 
-def _properties(broker: NodeProcess, zookeeper_port: int, brokers: int) -> dict[str, str]:
+def _properties(broker: NodeProcess, zookeeper: str, brokers: int) -> dict[str, str]:
     factor, in_sync = str(min(3, brokers)), "2" if brokers >= 3 else "1"
     listeners = broker.listeners.values()
     return {
         "broker.id": str(broker.id),
         # Its default, 1000, would make node 1001 look like one that a broker chose for itself.
         "reserved.broker.max.id": "100000",
-        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
+        "zookeeper.connect": zookeeper,
         "listeners": ",".join(f"{one.name}://{one.bound}" for one in listeners),
         "advertised.listeners": ",".join(f"{one.name}://{one.advertised}" for one in listeners),
         "listener.security.protocol.map": ",".join(f"{one.name}:PLAINTEXT" for one in listeners),

@@ -16,5 +16,6 @@ printable       escaping and truncating text that kproxy did not write itself
 process         telling processes apart although ids are reused; running a program
 regularfile     reading files that may be replaced while kproxy runs: bounded, and regular files only; which are private
 repeats         repeated log lines: one in 30 s, with the number of suppressed ones
+watchdog        ends processes whose parent has died
 yamltree        YAML as nodes that know their lines, within bounds
 """

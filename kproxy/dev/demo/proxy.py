@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster.trialcluster import ACCEPT_NEW_CLUSTER
-from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports, is_free
 from kproxy.proxy.admin.client import AdminClient
 

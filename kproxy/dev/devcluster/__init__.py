@@ -34,7 +34,6 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
     storage       the formatted storage of a controller
     tools         Kafka's own Java tools
     certificates  a certificate authority and certificates for TLS listeners
-    watchdog      ends processes whose parent has died
     interrupts    Ctrl-C while a cluster runs
     trialcluster  `kproxy devcluster`
     screen        output on a terminal, for `trialcluster` and the demo

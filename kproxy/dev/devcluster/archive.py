@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from kproxy.base.address import Address
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.jars import Progress, exclusive_lock
 from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, NodeListener
 from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.tools import Programs
-from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports
 
 _POLL_S = 0.05

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, ListenerSpec, NodeListener
 from kproxy.dev.devcluster.storage import format_storage
 from kproxy.dev.devcluster.tools import Programs
-from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import free_ports
 
 _BIND_ATTEMPTS = 5

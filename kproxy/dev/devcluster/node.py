@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kproxy.base.address import Address
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster.properties import NodeListener, render
 from kproxy.dev.devcluster.tools import Programs
-from kproxy.dev.devcluster.watchdog import Watchdog
 
 # Size of the end of a log that is searched for the reason of a failure, in bytes.
 _LOG_TAIL = 64 << 10

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster import certificates, jars
 from kproxy.dev.devcluster.cluster import DevCluster
 from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.dev.devcluster.properties import CLIENT, ListenerSpec
 from kproxy.dev.devcluster.screen import Screen
-from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST
 
 USER = "alice"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
+from kproxy.base.watchdog import Watchdog
 from kproxy.dev.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
 from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.properties import NodeListener
 from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.tools import Programs
-from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports
 
 _HEAP = "192m"

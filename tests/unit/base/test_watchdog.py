@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.base.watchdog import Watchdog
 
 # Starts a child that would run for ever, has it watched, says its number, and waits to be killed.
 _PARENT = """
 import pathlib, subprocess, sys
-from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.base.watchdog import Watchdog
 child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 watchdog = Watchdog()
 watchdog.watch(child.pid)

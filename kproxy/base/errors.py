@@ -59,9 +59,9 @@ class UpstreamError(_ReasonedError):
     """A failure to reach an upstream address.
 
     Its reasons are resolve, refused, timeout, unreachable, loop, limit, proxy, proxy-auth, ssh, ssh-host-key, ssh-auth,
-    ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden, docker, sasl, closed, wrong-cluster, wrong-node,
-    unknown-node, other. The reasons of TLS begin with "tls". A server that is not a Kafka broker has the reason of a
-    `WireError`.
+    ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden, docker, forward-command, sasl, closed,
+    wrong-cluster, wrong-node, unknown-node, other. The reasons of TLS begin with "tls". A server that is not a Kafka
+    broker has the reason of a `WireError`.
     """
 
     @property

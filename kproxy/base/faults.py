@@ -30,6 +30,7 @@ class Fault(StrEnum):
     SILENT = "silent"  # accepts the connection, and answers nothing
     CLOSED = "closed"  # accepts the connection, and closes it without an answer
     HOP_FAILED = "hop-failed"  # a proxy or SSH server of --via
+    FORWARD_ENDED = "forward-ended"  # a port-forward or tunnel that led to the broker does not any more
     KPROXY_NEEDED = "kproxy-needed"  # kproxy reaches the brokers by hops or maps, which no client can use
     PROXY_LOOP = "proxy-loop"  # the address is kproxy's own listener
     TOO_MANY_FILES = "too-many-files"

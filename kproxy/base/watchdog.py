@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -35,6 +36,13 @@ class Watchdog:
     def watch(self, pid: int) -> None:
         """Kill this process if the parent ends before `forget(pid)`."""
         self._tell(f"watch {pid}")
+
+    def watch_group(self, pid: int) -> None:
+        """End this process, the leader of a process group, and its group if the parent ends before `forget(pid)`.
+
+        The group gets SIGTERM, and SIGKILL two seconds later.
+        """
+        self._tell(f"group {pid}")
 
     def forget(self, pid: int) -> None:
         """Stop watching a process that the parent has waited for: its id may soon belong to another process."""
@@ -69,14 +77,17 @@ class Watchdog:
 
 def _keep_watch(lines: Iterable[str]) -> None:
     """Read the parent's commands to their end; unless the last is `done`, clean up after it."""
-    watched: set[int] = set()
+    watched, groups = set[int](), set[int]()
     directories: list[str] = []
     for line in lines:
         word, _, rest = line.rstrip("\n").partition(" ")
         if word == "watch":
             watched.add(int(rest))
+        elif word == "group":
+            groups.add(int(rest))
         elif word == "forget":
             watched.discard(int(rest))
+            groups.discard(int(rest))
         elif word == "remove":
             directories.append(rest)
         elif word == "done":
@@ -84,12 +95,25 @@ def _keep_watch(lines: Iterable[str]) -> None:
     for pid in watched:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
+    _end_groups(groups)
     for directory in directories:
         # A JVM that is just being killed may still write a file while the tree is being removed.
         for _ in range(50):
             shutil.rmtree(directory, ignore_errors=True)
             if not os.path.exists(directory):
                 break
+
+
+def _end_groups(groups: set[int]) -> None:
+    """End process groups: SIGTERM, and SIGKILL for what is left after two seconds."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in tuple(groups):
+            try:
+                os.killpg(pid, number)
+            except (ProcessLookupError, PermissionError):
+                groups.discard(pid)
+        if groups and number == signal.SIGTERM:
+            time.sleep(2)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
     access        what clients may change: rules, and what follows from them
     kinds         how kproxy reads, prints and describes each kind of value
     hop           `--via`: proxies and SSH servers
+    forwardcommand  `--forward-command`: commands that forward ports
     values        port ranges, addresses to advertise, maps
     checks        rules between options
     protocols     SASL_SSL:// before a bootstrap server

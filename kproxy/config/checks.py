@@ -62,6 +62,9 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
         if index and hop.scheme == "docker":
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
             yield _violation(text, ("via", index), at=at)
+    if cluster.forward_command and cluster.via:
+        text = "listen on this machine, and via connects through another one; allowed: one of them"
+        yield _violation(text, "forward-command", "via", at=at)
     yield from _loops(cluster, cluster.listen, at)
     if cluster.accept_new_cluster_after is not None:
         if cluster.cluster_id is not None:
@@ -109,7 +112,8 @@ def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Vio
         return
     why = "the address of listen: kproxy would connect to itself; allowed: another address, or another port in listen"
     for index, server in enumerate(cluster.bootstrap_servers):
-        if _same(server, own) and not any(route.matches(server, "") for route in cluster.map):
+        routed = (*(route.matches(server, "") for route in cluster.map), *(c.fits("") for c in cluster.forward_command))
+        if _same(server, own) and not any(routed):
             yield _violation(f"{server} is also {why}", ("bootstrap-servers", index), "listen", at=at)
     for index, route in enumerate(cluster.map):
         if route.dial_port == own.port and _same_host(route.dial_host, own.host):

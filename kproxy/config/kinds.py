@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 from kproxy.base.address import Address
 from kproxy.config import hop, values
 from kproxy.config.access import FAMILIES, RULE, AccessRule, NamePattern
+from kproxy.config.forwardcommand import ALLOWED as FORWARD_COMMAND_ALLOWED
+from kproxy.config.forwardcommand import ForwardCommand
 from kproxy.config.hop import Hop
 from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Forward, Map, PortRange, Sni, quote
 
@@ -41,6 +43,8 @@ class ValueKind(Generic[T]):
     optional: bool = False
     nested: bool = False
     """In YAML, it may also be a mapping: its words are the two keys, and what stands below them."""
+    has_commas: bool = False
+    """A comma is part of the value: text with commas is one value, not a list."""
 
     def read(self, value: object) -> T | None:
         """Return the value of text or of a Python value.
@@ -231,6 +235,9 @@ ROUTE_MAP = _of(
 )
 SNI = _of(Sni, "NAME", "a host name with {node} before its first dot", r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$")
 FORWARD = _of(Forward, _FORWARD, _FORWARD, r"^[^=\s]+\s*=\s*[^=\s]+:\d+$", optional=False)
+FORWARD_COMMAND = replace(
+    _of(ForwardCommand, "COMMAND", FORWARD_COMMAND_ALLOWED, r"\{port\}", optional=False), has_commas=True
+)
 GROUP_PATTERN = _of(NamePattern, "PATTERN", "a group id, with * for any text", r"^[^\s,]+$", optional=False)
 ACCESS_RULE = replace(_of(AccessRule, "RULE", RULE, _RULE, optional=False), nested=True)
 EXIT_WITH = _of(ExitWith, "PATH|PID|URL", "PATH, a process id, http://…, https://…", "^.+$", optional=False)

@@ -31,6 +31,7 @@ from kproxy.config.declarations import (
     option,
     settings_of,
 )
+from kproxy.config.forwardcommand import ForwardCommand
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import BOOLEAN, DIRECTORY, FILE
 from kproxy.config.sasl import SaslOptions
@@ -116,6 +117,14 @@ class ClusterConfig(TlsOptions, SaslOptions):
         "Connect to another address than the advertised one: kafka0:29092=localhost:9092, "
         "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
         "other address. Maps with a host also apply to bootstrap servers.",
+        repeatable=True,
+        reload=Reload.DRAINS_ROUTES,
+    )
+    forward_command: tuple[ForwardCommand, ...] = _reach(
+        kinds.FORWARD_COMMAND,
+        "Run this command for each node, and connect to the node through it: 'kubectl port-forward pod/kafka-{node} "
+        "{port}:9092'. kproxy chooses {port}, starts the command again when it ends, and ends it. A command without "
+        "{node} also serves bootstrap servers. The first command that fits is used, where no map matches.",
         repeatable=True,
         reload=Reload.DRAINS_ROUTES,
     )

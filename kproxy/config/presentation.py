@@ -161,6 +161,8 @@ def _row(setting: Setting) -> str:
     default = setting.default_text
     shown = "(required)" if setting.required else default if default == setting.unset else f"`{default}`"
     more = " Repeatable, or a comma-separated list." if setting.repeatable else ""
+    if setting.kind.has_commas:
+        more = " Repeatable."
     allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
     cells = [
         f"`{setting.key}`",

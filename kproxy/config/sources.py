@@ -59,12 +59,13 @@ class Layer:
     """True if the source could not be read, so that missing values prove nothing."""
 
     def put(self, setting: Setting, value: object, origin: DiagnosticPlace, cluster: int = 0) -> None:
-        """Store a value; text for a repeatable option is split at commas."""
+        """Store a value; text for a repeatable option is split at commas, unless its values may have commas."""
         loc = setting_loc(setting, cluster)
         self.origins[loc] = origin
         if setting.repeatable:
             items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
-            self.values(setting, cluster)[setting.key] = [part for item in items for part in split(item)]
+            parts = items if setting.kind.has_commas else [part for item in items for part in split(item)]
+            self.values(setting, cluster)[setting.key] = parts
         else:
             self.values(setting, cluster)[setting.key] = value
 
@@ -119,6 +120,12 @@ def read_environment(env: Mapping[str, str]) -> Layer:
         elif value.strip():
             layer.put(settings[variable], value, DiagnosticPlace(variable))
     return layer
+
+
+def environment_of_commands(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a command of the user, without what configures this kproxy and may be secret."""
+    own = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
+    return {name: value for name, value in env.items() if name not in own}
 
 
 def closest(word: str, known: Iterable[str], normal: str) -> str:

@@ -257,7 +257,8 @@ class YamlReader:
                 self.layer.failed.add(loc)
                 continue
             # One by one, so that each part of `a:1, b:2` knows its own line.
-            for part in item.value.split(",") if setting.repeatable else [item.value]:
+            several = setting.repeatable and not setting.kind.has_commas
+            for part in item.value.split(",") if several else [item.value]:
                 if part.strip() or not setting.repeatable:
                     self.layer.origins[*loc, len(texts)] = self.origin(item)
                     texts.append(part.strip())

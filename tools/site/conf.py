@@ -41,7 +41,14 @@ NAVIGATION = {
         "docs/listeners",
         "docs/troubleshooting",
     ],
-    "Connect": ["docs/scenarios", "docs/recipes/README", "docs/recipes/*", "docs/spark", "docs/spark-managed"],
+    "Connect": [
+        "docs/scenarios",
+        "docs/forwards",
+        "docs/recipes/README",
+        "docs/recipes/*",
+        "docs/spark",
+        "docs/spark-managed",
+    ],
     "Run": [
         "deploy/README",
         "deploy/*/README",

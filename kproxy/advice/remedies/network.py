@@ -213,6 +213,15 @@ java?> Can't connect to SOCKS proxy:…
 kafka-python> Unable to connect to proxy
 kafka-python> proxy_url requires scheme://
 
+== forward-ended: The port-forward or tunnel to the broker has ended
+A port-forward, an SSH tunnel or a mapped address led to the broker, and does not any more: its program has ended, the pod
+or the machine behind it is gone, or the connection below it was lost.
+Check: `ps` shows whether the program still runs. `kproxy doctor` asks at each address which broker is there.
+Fix: Start it again for this broker. Or let kproxy start it, for each broker, and again whenever it ends:
+`kproxy run … --forward-command 'kubectl port-forward pod/kafka-{node} {port}:9092'`.
+any> error: lost connection to pod
+any> error forwarding port … to pod …
+
 == kproxy-needed: Only kproxy reaches the brokers
 A Kafka client connects to brokers by itself, at the addresses that they advertise. It uses no SSH server, no
 Kubernetes API server and no map, and Java's and librdkafka's clients use no proxy either.

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from kproxy.base.messages import (
     files,
+    forwards,
     hops,
     logins,
     migrations,
@@ -59,6 +60,13 @@ SECTIONS = (
         "If a message begins with `--via …:`, kproxy cannot reach the hop itself, or the hop has the problem: one of the\n"
         "messages above may follow, with the reason `proxy` or `ssh`. If it begins with a broker's address, the problem is\n"
         "between the hop and the broker.",
+        level=3,
+        has_reasons=True,
+    ),
+    Section(
+        "Forwards",
+        forwards,
+        "kproxy logs these lines, or they follow `cannot be reached:`. [forwards.md](forwards.md) describes the commands.",
         level=3,
         has_reasons=True,
     ),

@@ -8,6 +8,7 @@ message       `Message`: the declaration
 start         messages at start
 reachability  messages about brokers that kproxy cannot reach
 hops          messages about the proxies and SSH servers of `--via`
+forwards      messages about forward commands, and addresses that no longer lead to their node
 files         messages about certificates, keys and stores
 logins        messages about kproxy's own logins
 users         messages about the users file

@@ -102,6 +102,10 @@ class ContactMaker:
     def logs_in(self) -> bool:
         return self._opener.logs_in
 
+    def forwarded(self, label: str, advertised: Address) -> Address | None:
+        """Return the local address of a forward command for a node, as `Routes` asks for it; None if there is none."""
+        return self._opener.forwards.dial_address(label, advertised)
+
     @property
     def verifies_names(self) -> bool:
         """True if only a server with a certificate for the expected host gets past the TLS handshake."""

@@ -21,13 +21,13 @@ _NAMED = 3
 # Addresses that are contacted at the same time.
 _AT_ONCE = 64
 # There is no login: without the hops, anything may answer there.
-_AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
+_AS_A_CLIENT = {"via": (), "map": (), "forward_command": (), "tls_server_name": None, "sasl": None}
 
 
 def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
     """Return the options of this configuration that only kproxy has."""
     hops = [f"--via {hop}" for hop in config.via]
-    maps = ["--map"] if config.map else []
+    maps = [*(["--map"] if config.map else []), *(["--forward-command"] if config.forward_command else [])]
     return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))
 
 

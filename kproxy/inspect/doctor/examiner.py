@@ -43,7 +43,7 @@ async def examine(
     questions = ClusterQuestions(intent, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
-    routes = Routes(config.map)
+    routes, node_routes = Routes(config.map, contacts.forwarded), Routes(config.map, of_nodes.forwarded)
 
     async def bootstrap(server: Address) -> Contact:
         dialled = routes.of_server(server).dial
@@ -59,7 +59,7 @@ async def examine(
         user=config.sasl_username,
         certificate_given=config.tls_cert is not None,
         via=tuple(str(hop) for hop in config.via),
-        mapped=bool(config.map),
+        mapped=bool(config.map or config.forward_command),
     )
     answered = [contact for contact in examination.bootstrap if contact.identity is not None]
     asked = next(
@@ -80,7 +80,7 @@ async def examine(
 
     async def node(endpoint: Endpoint) -> Contact:
         key = NodeKey(endpoint.kind, endpoint.node_id)
-        dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
+        dialled = node_routes.candidates(key.label, endpoint.advertised)[0].dial
         same = next((contact for contact in examination.bootstrap if contact.address == dialled), None)
         # It was contacted already: kproxy does not log in twice. But a certificate was checked for one name only.
         if same is not None and (not config.tls or same.name.host == endpoint.advertised.host):

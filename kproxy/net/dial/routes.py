@@ -1,13 +1,13 @@
 """The addresses to dial for a node's advertised address, in order, and for a bootstrap server. Pure.
 
-If a `--map` matches, its address is the only one. Otherwise they are: the advertised address itself; other addresses
-that are known to belong to this node; bootstrap servers that may belong to any node. A map for a node id matches no
-bootstrap server.
+If a `--map` matches, or else a `--forward-command` fits, its address is the only one. Otherwise they are: the
+advertised address itself; other addresses that are known to belong to this node; bootstrap servers that may belong to
+any node. A map for a node id matches no bootstrap server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -19,6 +19,7 @@ class RouteKind(Enum):
     """The reason for dialling an address."""
 
     MAPPED = "mapped"
+    FORWARDED = "forwarded"
     ADVERTISED = "advertised"
     LEARNED = "learned"
     UNIDENTIFIED = "untold"
@@ -44,11 +45,29 @@ class Route:
 
 
 class Routes:
-    """The routes of one cluster, which follow its maps."""
+    """The routes of one cluster, which follow its maps, and then its forward commands.
 
-    def __init__(self, maps: Sequence[RouteMap]) -> None:
+    `forwarded` returns the local address at which a command forwards to the node with a label (`NO_NODE`: to a
+    bootstrap server), or None. It may raise UpstreamError.
+    """
+
+    def __init__(
+        self,
+        maps: Sequence[RouteMap],
+        forwarded: Callable[[str, Address], Address | None] = lambda label, advertised: None,
+    ) -> None:
         self._maps = maps
+        self._forwarded = forwarded
         self._used: set[int] = set()
+
+    def only(self, label: str, advertised: Address) -> Route | None:
+        """Return the only route to a node, or to a bootstrap server (`NO_NODE`), if a map or a command gives one."""
+        for at, route_map in enumerate(self._maps):
+            if route_map.matches(advertised, label):
+                self._used.add(at)
+                return Route(route_map.dial(advertised), RouteKind.MAPPED)
+        local = self._forwarded(label, advertised)
+        return None if local is None else Route(local, RouteKind.FORWARDED)
 
     def candidates(
         self, label: str, advertised: Address, learned: Iterable[Address] = (), unidentified: Iterable[Address] = ()
@@ -58,10 +77,8 @@ class Routes:
         `learned` has the addresses that are known to belong to this node, `unidentified` the bootstrap servers that may
         belong to any.
         """
-        for at, route_map in enumerate(self._maps):
-            if route_map.matches(advertised, label):
-                self._used.add(at)
-                return [Route(route_map.dial(advertised), RouteKind.MAPPED)]
+        if (only := self.only(label, advertised)) is not None:
+            return [only]
         kinds = {advertised: RouteKind.ADVERTISED}
         for kind, addresses in ((RouteKind.LEARNED, learned), (RouteKind.UNIDENTIFIED, unidentified)):
             for address in addresses:
@@ -70,11 +87,7 @@ class Routes:
 
     def of_server(self, server: Address) -> Route:
         """Return the route to a bootstrap server."""
-        for at, route_map in enumerate(self._maps):
-            if route_map.matches(server, NO_NODE):
-                self._used.add(at)
-                return Route(route_map.dial(server), RouteKind.MAPPED)
-        return Route(server, RouteKind.ADVERTISED)
+        return self.only(NO_NODE, server) or Route(server, RouteKind.ADVERTISED)
 
     def unused_maps(self) -> list[RouteMap]:
         """Return the maps that no node and no bootstrap server has matched so far."""

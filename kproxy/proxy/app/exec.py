@@ -18,8 +18,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.base.messages.start import CANNOT_BE_REACHED, NOT_READY_FOR_COMMAND
 from kproxy.config import Config
-from kproxy.config.options import all_settings
-from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
+from kproxy.config.sources import BOOTSTRAP_VARIABLE, environment_of_commands
 from kproxy.proxy.app import main
 from kproxy.proxy.watch.events import EventLog
 
@@ -118,9 +117,7 @@ class ChildCommand:
         arguments = [
             _PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._arguments
         ]
-        # What configures this kproxy is not meant for the command, and may be a secret.
-        own_variables = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
-        environment = {name: value for name, value in os.environ.items() if name not in own_variables}
+        environment = environment_of_commands(os.environ)
         environment |= {"KAFKA_BOOTSTRAP_SERVERS": first, BOOTSTRAP_VARIABLE: first}
         for name, address in bootstrap.items():
             environment[f"{BOOTSTRAP_VARIABLE}_" + name.upper().replace("-", "_")] = str(address)

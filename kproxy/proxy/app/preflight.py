@@ -41,7 +41,7 @@ def violations(config: Config) -> Iterator[Violation]:
 def cluster_violations(config: Config) -> Iterator[Violation]:
     """Yield the problems in what a reload can change."""
     for index, cluster in enumerate(config.clusters):
-        for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
+        for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster), _forwards(cluster)):
             yield Violation(tuple(("clusters", index, key) for key in keys), text)
 
 
@@ -71,6 +71,8 @@ def unchecked_commands(config: Config) -> Iterator[str]:
         for key, command in _commands(cluster):
             if command is not None:
                 yield f"{key} of cluster {cluster.name}"
+        if cluster.forward_command:
+            yield f"forward-command of cluster {cluster.name}"
 
 
 def _commands(cluster: ClusterConfig) -> tuple[tuple[str, str | None], ...]:
@@ -94,6 +96,12 @@ def _hops(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
             check_library(hop)
         except ConfigError as error:
             yield ("via",), str(error).removeprefix("via: ")
+
+
+def _forwards(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    for command in cluster.forward_command:
+        if shutil.which(command.words[0]) is None:
+            yield ("forward-command",), f"the command '{command.words[0]}' cannot be run: there is no such program"
 
 
 def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -11,10 +11,12 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import monotonic, time
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.messages.forwards import ROUTE_ENDED
 from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.printable import escaped
 from kproxy.base.repeats import about
@@ -22,7 +24,8 @@ from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
-from kproxy.net.dial.routes import Route, Routes
+from kproxy.net.dial.forwardcommands import ForwardCommands
+from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
@@ -33,6 +36,7 @@ from kproxy.proxy.cluster.reachability import (
     Fact,
     NodeAddress,
     NodeReachability,
+    Proof,
     ReachabilityState,
 )
 from kproxy.proxy.cluster.topology import NodeKey, Topology
@@ -115,12 +119,12 @@ class NodeDialer:
     ) -> None:
         self._config = config
         self._topology = topology
-        self._connector = UpstreamConnector(config, tasks, is_own)
+        self._tasks = tasks
+        self._connector = UpstreamConnector(config, tasks, is_own, self._is_present, self._on_forward_end)
         self.verifier = NodeVerifier(config, topology, metrics, self._connector, self)
         self._on_news = on_news
         self._agree = agree
-        self.routes = Routes(config.map)
-        self.dialled_servers = _dialled_servers(config)  # the address of each bootstrap server, in their order
+        self.routes = Routes(config.map, self._connector.forwards.dial_address)
         self.reachability = ReachabilityState(config.name, config.cluster_id)
         self._outages = Outages()
         self._loops_silent_until = 0.0
@@ -133,11 +137,11 @@ class NodeDialer:
         Known facts stay, except for addresses that are no longer used: kproxy asks at each dial who answers, as always.
         """
         before, self._config = self._config, config
+        before_routes, before_servers = self.routes, self.dialled_servers
         self._connector.reconfigure(config, tls, seconds)
         self.verifier.reconfigure(config)
-        if config.map != before.map:
-            self.routes = Routes(config.map)
-        self.dialled_servers = _dialled_servers(config)
+        if config.map != before.map or config.forward_command != before.forward_command:
+            self.routes = Routes(config.map, self._connector.forwards.dial_address)
         reachability = self.reachability
         if config.bootstrap_servers != before.bootstrap_servers:
             reachability.bootstrap_index = 0
@@ -154,7 +158,8 @@ class NodeDialer:
             return lambda key, dial: False
 
         def moved(key: NodeKey | None, dial: Address) -> bool:
-            return self._may_be_route(before, key, dial) and not self._may_be_route(config, key, dial)
+            is_route = self._may_be_route(self.routes, self.dialled_servers, key, dial)
+            return self._may_be_route(before_routes, before_servers, key, dial) and not is_route
 
         return moved
 
@@ -162,19 +167,43 @@ class NodeDialer:
         """Stop dialling. The sessions of the cluster have this many seconds to end."""
         self._connector.end(seconds)
 
-    def _may_be_route(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
-        """Check whether an address may be a route to the node, or, for None, to a bootstrap server."""
+    def _may_be_route(self, routes: Routes, servers: Sequence[Address], key: NodeKey | None, dial: Address) -> bool:
+        """Check whether an address may be a route to the node, or, for None, to a bootstrap server.
+
+        `servers` are the addresses that are dialled for bootstrap servers.
+        """
         node = None if key is None else self._topology.nodes.get(key)
-        if node is not None:
-            for address_map in config.map:
-                if address_map.matches(node.advertised, node.key.label):
-                    return address_map.dial(node.advertised) == dial
-        if dial in _dialled_servers(config):
+        if node is not None and (only := routes.only(node.key.label, node.advertised)) is not None:
+            return only.dial == dial
+        if dial in servers:
             return True
-        return key is not None and any(dial == address_map.advertised for address_map in self._topology.nodes.values())
+        return key is not None and any(dial == other.advertised for other in self._topology.nodes.values())
 
     def _in_use(self, address: Address, key: NodeKey) -> bool:
-        return address in self.dialled_servers or self._may_be_route(self._config, key, address)
+        servers = self.dialled_servers
+        if address in servers or self._may_be_route(self.routes, servers, key, address):
+            return True
+        routes = (reached.route for reached in self.reachability.nodes.values())  # it may be another node's by mistake
+        return any(route is not None and route.dial == address for route in routes)
+
+    @property
+    def dialled_servers(self) -> list[Address]:
+        """The address that is dialled for each bootstrap server, in their order."""
+        return [self.routes.of_server(server).dial for server in self._config.bootstrap_servers]
+
+    @property
+    def forwards(self) -> ForwardCommands:
+        """The commands that forward to nodes and bootstrap servers."""
+        return self._connector.forwards
+
+    def _is_present(self, label: str) -> bool:
+        node = self._topology.nodes.get(NodeKey.of(label))
+        return node is not None and node.absent_since is None
+
+    def _on_forward_end(self, label: str) -> None:
+        """Find out at once that a node can no longer be reached, because the command that forwards to it has ended."""
+        if label and (key := NodeKey.of(label)) in self._topology.nodes and self.reachability.of_node(key).route:
+            self._tasks.create_task(self.try_node(key))
 
     async def close(self) -> None:
         """Close what is kept open for later connections."""
@@ -186,6 +215,7 @@ class NodeDialer:
         for key in keys:
             self._outages.end(key)
             self.verifier.forget(key)
+            self.forwards.release(key.label)
 
     def note(self, fact: Fact) -> None:
         """Take in a fact, and pass it on if it is new.
@@ -201,8 +231,9 @@ class NodeDialer:
                 return
             case DialOutcome(key, NodeReachability(problem=None)):
                 self._outages.end(key)
-            case DialOutcome(key, _):
+            case DialOutcome(key, reached):
                 self._outages.begin(key)
+                self._log_route_ended(key, reached)
             case BootstrapAnswer() | ExplorationState(answered=True, conflict=None):
                 self._outages.end(None)
         if self.reachability.note(fact):
@@ -211,6 +242,17 @@ class NodeDialer:
             if self.reachability.exploration.searched:
                 self.searched.set()
             self._on_news(fact)
+
+    def _log_route_ended(self, key: NodeKey, reached: NodeReachability) -> None:
+        """Log that an address which the broker does not advertise, such as a port-forward, no longer leads to it."""
+        before = self.reachability.of_node(key)
+        if before.problem is not None or before.route is None or before.route.kind is RouteKind.ADVERTISED:
+            return
+        if before.proof is Proof.UNCHECKED:  # kproxy does not know that it ever did
+            return
+        since = datetime.fromtimestamp(int(reached.since or time()), UTC).isoformat()
+        text = ROUTE_ENDED(dial=before.route.dial, node=key, time=since, problem=reached.problem)
+        log.warning(text, extra=about(self._config.title, key))
 
     async def connect(self, address: Address) -> socket.socket:
         """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
@@ -344,12 +386,6 @@ class NodeDialer:
         if self.reachability.cluster_id is None and (agreed := self._agree(cluster_id)) != cluster_id:
             self.reachability.cluster_id, self.reachability.by_agreement = agreed, True
         return self.reachability.claim_cluster_id(cluster_id, reported_by)
-
-
-def _dialled_servers(config: ClusterConfig) -> list[Address]:
-    """Return the address that is dialled for each bootstrap server, in their order."""
-    routes = Routes(config.map)
-    return [routes.of_server(server).dial for server in config.bootstrap_servers]
 
 
 def _without_traceback(error: UpstreamError) -> UpstreamError:

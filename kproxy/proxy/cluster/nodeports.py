@@ -333,6 +333,9 @@ class NodePorts:
             ):
                 continue
             self._close(key)
+            if key is not None:
+                for upstream in self._upstreams.values():
+                    upstream.dialer.forwards.release(key.label)
             text, which = "%s has been absent for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0
             log.info(text, key, after, listener.port, extra=about(self._config.name, which))
             yield

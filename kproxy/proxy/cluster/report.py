@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from time import monotonic, time
 
+from kproxy.net.dial.forwardcommands import RunningCommand
 from kproxy.proxy.cluster.forwards import PortForward
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.reachability import NodeReachability
 from kproxy.proxy.cluster.topology import Node, NodeKey
 from kproxy.proxy.cluster.upstream import Upstream
-from kproxy.proxy.status.model import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
+from kproxy.proxy.metrics.registry import BOOTSTRAP
+from kproxy.proxy.status.model import ClusterStatus, ForwardCommandStatus, ForwardStatus, NodeStatus, UpstreamStatus
 from kproxy.proxy.status.readiness import Requires, unreachable_nodes
 
 
@@ -35,6 +37,7 @@ def report(gateway: Gateway) -> ClusterStatus:
         full=gateway.slots.full_reason() or None,
         sessions=gateway.slots.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
+        forward_commands=tuple(map(_command, gateway.dialer.forwards)),
         forwards=tuple(_forward(port_forward) for port_forward in gateway.forwards.port_forwards),
         upstreams=tuple(_upstream(gateway, upstream) for name, upstream in gateway.upstreams.items() if name),
     )
@@ -71,6 +74,20 @@ def _forward(forward: PortForward) -> ForwardStatus:
     )
 
 
+def _command(command: RunningCommand) -> ForwardCommandStatus:
+    return ForwardCommandStatus(
+        node=command.label or BOOTSTRAP,
+        server=None if command.label else str(command.advertised),
+        command=command.command,
+        port=command.port,
+        state=command.state.value,
+        since=command.since,
+        starts=command.starts,
+        problem=None if command.problem is None else str(command.problem),
+        last_line=command.last_line or None,
+    )
+
+
 def _upstream(gateway: Gateway, upstream: Upstream) -> UpstreamStatus:
     config, reachability = upstream.config, upstream.dialer.reachability
     active = config.upstream == gateway.active
@@ -100,6 +117,8 @@ def _nodes(gateway: Gateway, upstream: Upstream) -> tuple[NodeStatus, ...]:
 def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str, sessions: int) -> NodeStatus:
     reached = upstream.dialer.reachability.of_node(node.key)
     route, proof = reached.route, reached.proof
+    answers = None if route is None else upstream.dialer.reachability.node_addresses.get(route.dial)
+    taken = reached.problem is not None and answers is not None and answers.key != node.key
     return NodeStatus(
         node=node.key.label,
         kind=node.key.kind.value,
@@ -115,6 +134,7 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str, sessions:
         problem=reached.problem,
         reason=reached.reason,
         lost_since=_lost_since(reached, node),
+        dial_belongs_to=answers.key.label if taken and answers is not None else None,
         sessions=sessions,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -13,8 +14,10 @@ from kproxy.base.address import Address
 from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
+from kproxy.config.sources import environment_of_commands
 from kproxy.net.dial.connector import Deadline, DialStepKind, OnStep
 from kproxy.net.dial.dialer import Dialer
+from kproxy.net.dial.forwardcommands import ForwardCommands
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.net.tls.tlssocket import TlsSocket
@@ -40,12 +43,23 @@ class UpstreamConnection:
 class UpstreamConnector:
     """The connector of one upstream, with its hops, TLS and login."""
 
-    def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, is_own: Callable[[Address], bool]) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        tasks: asyncio.TaskGroup,
+        is_own: Callable[[Address], bool],
+        is_present: Callable[[str], bool] = lambda label: True,
+        on_forward_end: Callable[[str], None] = lambda label: None,
+    ) -> None:
+        """Open nothing yet. `is_present` and `on_forward_end` are for `ForwardCommands`."""
         self._config = config
         self._tasks = tasks
         self._is_own = is_own
+        self._is_present = is_present
+        self._on_forward_end = on_forward_end
+        self.forwards = self._new_forwards(config)
         self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
-        self._former: set[Dialer] = set()  # dialers whose connections are still in use
+        self._former: set[Dialer | ForwardCommands] = set()  # those whose connections are still in use
         self._tls = broker_tls(config)
         self._login = _login(config)
 
@@ -57,9 +71,11 @@ class UpstreamConnector:
         """
         before, self._config = self._config, config
         self._tls = tls
+        if config.forward_command != before.forward_command:
+            self._close_later(self.forwards, seconds)
+            self.forwards = self._new_forwards(config)
         if config.via != before.via:
-            self._former.add(self._dialer)
-            self._tasks.create_task(self._close_former(self._dialer, seconds))
+            self._close_later(self._dialer, seconds)
             self._dialer = Dialer(config.via, config.connect_timeout, self._tasks, self._is_own)
         else:
             self._dialer.set_timeout(config.connect_timeout)
@@ -69,12 +85,27 @@ class UpstreamConnector:
 
     def end(self, seconds: float) -> None:
         """Open no further connections. What is kept open is closed after this many seconds."""
-        self._tasks.create_task(self._close_former(self._dialer, seconds))
+        self._close_later(self._dialer, seconds)
+        self._close_later(self.forwards, seconds)
 
-    async def _close_former(self, dialer: Dialer, seconds: float) -> None:
+    def _new_forwards(self, config: ClusterConfig) -> ForwardCommands:
+        return ForwardCommands(
+            config.forward_command,
+            self._tasks,
+            environment_of_commands(os.environ),
+            config.title,
+            self._is_present,
+            self._on_forward_end,
+        )
+
+    def _close_later(self, former: Dialer | ForwardCommands, seconds: float) -> None:
+        self._former.add(former)
+        self._tasks.create_task(self._close_former(former, seconds))
+
+    async def _close_former(self, former: Dialer | ForwardCommands, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._former.discard(dialer)
-        await dialer.close()
+        self._former.discard(former)
+        await former.close()
 
     @property
     def logs_in(self) -> bool:
@@ -83,6 +114,7 @@ class UpstreamConnector:
 
     async def connect(self, address: Address) -> socket.socket:
         """Connect through the hops, without TLS and login. Raises UpstreamError."""
+        await self.forwards.prepare(address)
         return await self._dialer.connect(address)
 
     async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> UpstreamConnection:
@@ -91,6 +123,7 @@ class UpstreamConnector:
         `name` is the broker's own host name, which its certificate must have. `on_step` is called when each step has
         ended.
         """
+        await self.forwards.prepare(address)
         login = self._login
         attempt = await login.prepare(address, name) if login else None
         config = self._config
@@ -113,8 +146,8 @@ class UpstreamConnector:
 
     async def close(self) -> None:
         """Close what is kept open for later connections."""
-        for dialer in (self._dialer, *self._former):
-            await dialer.close()
+        for opened in (self._dialer, self.forwards, *self._former):
+            await opened.close()
 
 
 def _login(config: ClusterConfig) -> SaslLogin | None:

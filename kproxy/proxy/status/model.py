@@ -34,7 +34,7 @@ class NodeStatus:
     dial: str | None
     """The address that worked last."""
     route: str | None
-    """Why kproxy dialled this address: "mapped", "advertised", "learned", "untold"."""
+    """Why kproxy dialled this address: "mapped", "forwarded", "advertised", "learned", "untold"."""
     checked: bool
     proof: str | None
     """The proof that the node answers at this address."""
@@ -42,6 +42,8 @@ class NodeStatus:
     """Why the last try to connect to it failed."""
     lost_since: float | None = None
     """The Unix time since when all tries failed, or the metadata did not name it; None if neither is so."""
+    dial_belongs_to: str | None = None
+    """The label of the node that answers at `dial` now, if it is another one."""
     sessions: int
     reason: str | None = None
     """`problem` in a word, as in the metrics. Older kproxies do not have it."""
@@ -129,6 +131,30 @@ class ForwardStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardCommandStatus:
+    """A command of `--forward-command` that kproxy has started, or could not start."""
+
+    node: str
+    """The label of the node that it forwards to; "bootstrap": a bootstrap server."""
+    server: str | None
+    """The bootstrap server; None for a node."""
+    command: str
+    """The command line of its last start."""
+    port: int
+    """The local port."""
+    state: str
+    """Either "starting", "listening" or "ended"."""
+    since: float
+    """The Unix time since when it is in this state."""
+    starts: int
+    """How often it was started."""
+    problem: str | None
+    """How it ended the last time; None once it listens."""
+    last_line: str | None
+    """The last line that it has printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalStatus:
     """Requests that the access rules have refused: those of one client with the same API and name."""
 
@@ -190,6 +216,7 @@ class ClusterStatus:
     sessions: int
     nodes: tuple[NodeStatus, ...]
     forwards: tuple[ForwardStatus, ...] = ()
+    forward_commands: tuple[ForwardCommandStatus, ...] = ()
     upstreams: tuple[UpstreamStatus, ...] = ()
     """All upstreams, if the configuration names them; all other fields are then those of the active one."""
     switch: SwitchStatus | None = None

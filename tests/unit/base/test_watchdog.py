@@ -58,3 +58,33 @@ def test_closing_twice_is_fine() -> None:
     watchdog = Watchdog()
     watchdog.close()
     watchdog.close()
+
+
+# As above, with a group: its leader ends at SIGTERM, and the leader's child does not.
+_GROUP = """
+import subprocess, sys
+from kproxy.base.watchdog import Watchdog
+child = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+leader = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)"
+leader += "; p.stdout.readline(); print(p.pid, flush=True); p.wait()"
+process = subprocess.Popen([sys.executable, "-c", leader], stdout=subprocess.PIPE, text=True, start_new_session=True)
+watchdog = Watchdog()
+watchdog.watch_group(process.pid)
+print(process.pid, process.stdout.readline(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_parent_leaves_nothing_of_a_process_group() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _GROUP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [os.pidfd_open(int(word)) for word in parent.stdout.readline().split()]
+        try:
+            parent.send_signal(signal.SIGKILL)
+            for pid in pids:
+                assert select.select([pid], [], [], 60)[0], "a process outlived its parent"
+        finally:
+            for pid in pids:
+                os.close(pid)

@@ -240,7 +240,7 @@ def test_every_option_is_a_flag(app: App) -> None:
     several = {"accept-new-cluster-after",
                "sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
                "oauth-token-command",
-               "kerberos-keytab", "aws-profile"}  # fmt: skip
+               "kerberos-keytab", "aws-profile", "forward-command"}  # fmt: skip
     declared = [setting for setting in all_settings() if setting.flag and setting.key not in several]
     assert set(values) == {setting.key for setting in declared}
     flags = [part for key, value in values.items() for part in (f"--{key}", value) if part is not None]

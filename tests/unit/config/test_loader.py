@@ -303,7 +303,7 @@ clusters:
   ? [x]
   : 2
 > k.yaml:2: clusters[0]: is not a cluster; allowed: name, bootstrap-servers, cluster-id, accept-new-cluster-after,
->+ client-config, listen, advertise, node-ports, sni, forward, map, via, connect-timeout, tls, tls-ca,
+>+ client-config, listen, advertise, node-ports, sni, forward, map, forward-command, via, connect-timeout, tls, tls-ca,
 >+ tls-ca-password, tls-cert, tls-key,
 >+ tls-key-password, tls-server-name, tls-insecure, client-tls-cert, client-tls-key, client-tls-key-password,
 >+ client-tls-ca, sasl, sasl-username, sasl-password, sasl-password-file, sasl-password-command, oauth-token-url,
@@ -312,7 +312,7 @@ clusters:
 > k.yaml:3: clusters[1].zzz: no such key; allowed: accept-new-cluster-after, active, advertise,
 >+ allow-groups, aws-profile,
 >+ bootstrap-servers, client-config, client-tls-ca, client-tls-cert, client-tls-key, client-tls-key-password,
->+ cluster-id, connect-timeout, forward,
+>+ cluster-id, connect-timeout, forward, forward-command,
 >+ kerberos-keytab, kerberos-service, listen, map, max-connections, max-request-size, name, node-ports, oauth-ca,
 >+ oauth-extensions, oauth-scope, oauth-token-command, oauth-token-file, oauth-token-url, read-only,
 >+ retire-after, rules, sasl,
@@ -321,8 +321,8 @@ clusters:
 > k.yaml:3: clusters[1].bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092
 > k.yaml:4: clusters[1].a key that is no word: no such key; allowed: accept-new-cluster-after, active, advertise,
 >+ allow-groups, aws-profile, bootstrap-servers, client-config, client-tls-ca, client-tls-cert, client-tls-key,
->+ client-tls-key-password, cluster-id, connect-timeout, forward, kerberos-keytab, kerberos-service, listen, map,
->+ max-connections,
+>+ client-tls-key-password, cluster-id, connect-timeout, forward, forward-command, kerberos-keytab,
+>+ kerberos-service, listen, map, max-connections,
 >+ max-request-size, name, node-ports, oauth-ca, oauth-extensions, oauth-scope, oauth-token-command,
 >+ oauth-token-file, oauth-token-url, read-only,
 >+ retire-after, rules, sasl, sasl-password, sasl-password-command, sasl-password-file,

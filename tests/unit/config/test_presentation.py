@@ -85,6 +85,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    # forward: none\n"
         "    map:  # k.yaml:4\n"
         '      - "*.x=y"\n'
+        "    # forward-command: none\n"
         "    # via: none\n"
         "    connect-timeout: 5s  # default\n"
         "    tls: false  # default\n"
@@ -259,8 +260,9 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     text = (ROOT / "config" / "kproxy.yaml").read_text()
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
-    other_ways = (
-        r"^#(client-config|sni|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
+    other_ways = (  # each of them excludes others
+        r"^#(client-config|sni|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"
+        r"|^#forward-command:\n(#  - .*\n)+"
     )
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)
     file.write_text(re.sub(r"^#(?=[a-z-]+:|  - )", "", text, flags=re.MULTILINE))

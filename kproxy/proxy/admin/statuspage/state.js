@@ -22,6 +22,7 @@ const nodeName = (node) => (node.kind === "controller" ? `controller ${node.id}`
 const labelName = (label) => (label === "bootstrap" ? "the bootstrap address" : /^\d+$/.test(label) ? `broker ${label}` : shown(label).replace("controller-", "controller "));
 const WHY = {
   mapped: "because a `--map` says so",
+  forwarded: "because a `--forward-command` forwards it to the node",
   advertised: "because the node advertises that address",
   learned: "because this node answered there before, for example as a bootstrap server",
   untold: "because it is a bootstrap server, and nothing tells yet which node answers there",

@@ -16,6 +16,7 @@ from kproxy.base.faults import Fault
 # Faults that no client's message shows: the cluster's owner or kproxy's user sees them otherwise.
 NOT_SAID_BY_CLIENTS = {
     Fault.HOP_FAILED,  # librdkafka has no proxies
+    Fault.FORWARD_ENDED,  # the program that forwards says so
     Fault.KPROXY_NEEDED,  # whatever the network makes of it
     Fault.PROXY_LOOP,
     Fault.MIXED_BOOTSTRAP,

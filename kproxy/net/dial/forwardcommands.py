@@ -1,0 +1,443 @@
+"""The commands of `--forward-command`: one process for each node, which listens on a local port and forwards it.
+
+A command runs without a shell, without a terminal, in a process group of its own. It starts when kproxy first dials its
+node, and again after it has ended, after a pause that grows. That its port accepts connections does not mean that the
+node is behind it: kproxy verifies the node there, as at each other address.
+
+What a command may do, and what follows:
+
+ * It ends: kproxy logs how, with its last words, and starts it again after a pause. If it never listened, the next one
+   gets another port, as something else may have the former one.
+ * It does not listen: those who dial wait for at most `_LISTENS_WITHIN` seconds. The command runs on; it may be slow.
+ * It floods its output: kproxy reads it slowly, so that the pipe holds the command up, and logs a few lines of it.
+ * It ignores SIGTERM: SIGKILL follows. All of its process group ends with it. If kproxy is killed, the watchdog ends
+   it.
+ * There are too many: at most `_MOST` run for one cluster, those of absent nodes end first, and few start at the same
+   time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import socket
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from io import FileIO
+from time import time
+from typing import Protocol
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
+from kproxy.base.messages.forwards import (
+    FORWARD_ENDED,
+    FORWARD_NOT_RUN,
+    FORWARD_REFUSED_ADDRESS,
+    FORWARD_SILENT,
+    FORWARD_WORDS_LEFT_OUT,
+    TOO_MANY_FORWARDS,
+)
+from kproxy.base.printable import one_line
+from kproxy.base.repeats import about
+from kproxy.base.watchdog import Watchdog
+from kproxy.net.freeports import HOST, free_ports
+
+log = logging.getLogger(__name__)
+
+# Processes of one cluster, and how many of them start at the same time.
+_MOST, _AT_ONCE = 100, 8
+# How long those who dial wait until a command listens, in seconds: some log in first.
+_LISTENS_WITHIN = 20.0
+# How often it is looked whether it listens, in seconds: from the first to the last, doubled each time.
+_LOOK_FIRST, _LOOK_LAST = 0.05, 0.5
+# Between the end of a command and its next start, in seconds: the first, if it has run for long enough; else doubled.
+_FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.5, 1.0, 60.0
+_LONG_ENOUGH = 10.0
+# How long a command may take to end after SIGTERM, in seconds.
+_ENDS_WITHIN = 2.0
+# Of the output: bytes that are read at once, the pause after each read in seconds, the characters of a line that are
+# logged, and the most lines that are logged within so many seconds.
+_CHUNK, _READ_PAUSE, _LONGEST_LINE = 16 * 1024, 0.02, 300
+_LINES, _LINES_WITHIN = 20, 30.0
+
+
+class CommandTemplate(Protocol):
+    """One `--forward-command`, as `kproxy.config` has it."""
+
+    def fits(self, label: str) -> bool: ...
+    def arguments(self, label: str, advertised: Address, port: int) -> tuple[str, ...]: ...
+
+
+class CommandState(Enum):
+    """The state of a command. The values are those of `/status`."""
+
+    STARTING = "starting"
+    LISTENING = "listening"
+    ENDED = "ended"
+
+
+@dataclass(eq=False, slots=True)
+class RunningCommand:
+    """The command for one node, or, with the label "", for one bootstrap server."""
+
+    label: str
+    advertised: Address
+    template: CommandTemplate
+    port: int
+    words: tuple[str, ...] = ()
+    """The command line of the last start; () before the first."""
+    state: CommandState = CommandState.ENDED
+    since: float = 0.0
+    """The Unix time since when it is in this state."""
+    starts: int = 0
+    problem: UpstreamError | None = None
+    """Why it does not run."""
+    last_line: str = ""
+    """The last line of its output."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while it listens, or has ended."""
+    task: asyncio.Task[None] | None = None
+    pause: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The node in messages."""
+        if not self.label:
+            return f"bootstrap server {self.advertised}"
+        kind, _, number = self.label.rpartition("-")
+        return f"{kind or 'broker'} {number}"
+
+    @property
+    def command(self) -> str:
+        """The command line for people."""
+        return one_line(shlex.join(self.words), _LONGEST_LINE)
+
+    def set_state(self, state: CommandState) -> None:
+        self.state, self.since = state, time()
+        self.settled.clear() if state is CommandState.STARTING else self.settled.set()
+
+
+class ForwardCommands:
+    """The commands of one upstream.
+
+    `is_present` returns whether the node with a label is still in the metadata. `on_end` is called when the command for
+    a label has ended by itself. `environment` is that of the commands.
+    """
+
+    def __init__(
+        self,
+        templates: Sequence[CommandTemplate],
+        tasks: asyncio.TaskGroup,
+        environment: Mapping[str, str],
+        title: str = "default",
+        is_present: Callable[[str], bool] = lambda label: True,
+        on_end: Callable[[str], None] = lambda label: None,
+    ) -> None:
+        self._templates = templates
+        self._tasks = tasks
+        self._environment = environment
+        self._title = title
+        self._is_present = is_present
+        self._on_end = on_end
+        self._commands: dict[tuple[str, Address | None], RunningCommand] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._watchdog: Watchdog | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[RunningCommand]:
+        """Iterate over the commands that were started, in the order of their first dial."""
+        return iter([command for command in self._commands.values() if command.starts or command.problem])
+
+    def dial_address(self, label: str, advertised: Address) -> Address | None:
+        """Return the local address that forwards to a node, or, for "", to a bootstrap server; None if none does.
+
+        Nothing is started yet.
+        """
+        template = next((template for template in self._templates if template.fits(label)), None)
+        if template is None:
+            return None
+        key = (label, None if label else advertised)
+        command = self._commands.get(key)
+        if command is None:
+            command = self._commands[key] = RunningCommand(label, advertised, template, self._free_port())
+        command.advertised = advertised
+        return Address(HOST, command.port)
+
+    def _free_port(self) -> int:
+        """Return a port for a command; 0 if none is free."""
+        try:
+            return free_ports(1, {command.port for command in self._commands.values()})[0]
+        except OSError:
+            return 0
+
+    def _renew_port(self, command: RunningCommand) -> int:
+        command.port = self._free_port()
+        return command.port
+
+    async def prepare(self, address: Address) -> None:
+        """Wait until the command behind a dial address listens, started if necessary; return at once for any other.
+
+        Raises UpstreamError if it does not.
+        """
+        command = next((c for c in self._commands.values() if c.port == address.port), None)
+        if command is None or address.host != HOST or self._closed:
+            return
+        if not command.port and not self._renew_port(command):
+            raise UpstreamError("limit", "no local port is free for a forward command")
+        try:
+            words = command.template.arguments(command.label, command.advertised, command.port)
+        except ValueError as error:
+            command.problem = UpstreamError(*FORWARD_REFUSED_ADDRESS.with_reason(problem=error))
+            raise command.problem from None
+        former = None
+        if command.task is not None and words != command.words:  # the node has moved
+            former = self._end(command)
+        if command.task is None:
+            self._make_room()
+            command.words, command.pause = words, 0.0
+            command.set_state(CommandState.STARTING)
+            command.task = self._tasks.create_task(self._keep_running(command, former))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LISTENS_WITHIN):
+                await command.settled.wait()
+        if command.state is CommandState.STARTING:
+            raise UpstreamError(
+                *FORWARD_SILENT.with_reason(command=command.command, port=command.port, seconds=_LISTENS_WITHIN)
+            )
+        if command.state is CommandState.ENDED:
+            raise command.problem or UpstreamError("forward-command", f"the forward command '{command.command}' ended")
+
+    def _make_room(self) -> None:
+        """End the command of an absent node, if as many run as may. Raises UpstreamError if there is none."""
+        running = [command for command in self._commands.values() if command.task is not None]
+        if len(running) + len(self._ending) < _MOST:
+            return
+        absent = next((command for command in running if command.label and not self._is_present(command.label)), None)
+        if absent is None or len(self._ending) >= _MOST:
+            raise UpstreamError(*TOO_MANY_FORWARDS.with_reason(most=_MOST))
+        self.release(absent.label)
+
+    def release(self, label: str) -> None:
+        """End the command for a node that clients no longer ask for; it starts again if kproxy dials the node."""
+        command = self._commands.pop((label, None), None)
+        if command is not None:
+            self._end(command)
+
+    def _end(self, command: RunningCommand) -> asyncio.Task[None] | None:
+        """Begin to end the command; return the task that does so."""
+        task, command.task = command.task, None
+        if task is not None and not task.done():
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        return task
+
+    async def close(self) -> None:
+        """End all commands."""
+        self._closed = True
+        for command in self._commands.values():
+            self._end(command)
+        if self._ending:
+            await asyncio.wait(self._ending)
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
+
+    async def _keep_running(self, command: RunningCommand, former: asyncio.Task[None] | None) -> None:
+        """Run the command again and again, for as long as its node is there, once the former one has ended."""
+        try:
+            if former is not None:
+                await asyncio.wait([former])
+            while True:
+                listened = await self._run(command)
+                log.warning("%s: %s", command.name, command.problem, extra=about(self._title, command.name))
+                if not listened:
+                    self._renew_port(command)
+                command.words = command.template.arguments(command.label, command.advertised, command.port)
+                self._on_end(command.label)
+                await asyncio.sleep(command.pause)
+                if command.label and not self._is_present(command.label):
+                    return
+                command.set_state(CommandState.STARTING)
+        except (UpstreamError, ValueError) as error:
+            command.problem = UpstreamError("forward-command", str(error))
+        finally:
+            if command.task is asyncio.current_task():
+                command.task = None
+                command.set_state(CommandState.ENDED)
+
+    async def _run(self, command: RunningCommand) -> bool:
+        """Run the command until it ends; return whether it has listened. `problem` says why it has ended."""
+        loop = asyncio.get_running_loop()
+        async with contextlib.AsyncExitStack() as end:
+            async with self._at_once:
+                command.starts += 1
+                began, command.last_line = loop.time(), ""
+                try:
+                    process, output = await self._start(command.words)
+                except (OSError, ValueError) as error:  # ValueError: a null character
+                    problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
+                    _set_pause(command, long_enough=False)
+                    command.problem = UpstreamError(
+                        *FORWARD_NOT_RUN.with_reason(command=command.command, problem=problem, pause=command.pause)
+                    )
+                    command.set_state(CommandState.ENDED)
+                    return False
+                reading = self._tasks.create_task(self._log_output(command, output))
+                reading.add_done_callback(lambda _: output.close())
+                end.push_async_callback(self._end_process, command, process, reading)
+                listened = await self._wait_until_it_listens(command, process, _LISTENS_WITHIN)
+            listened = listened or await self._wait_until_it_listens(command, process, None)
+            code = await process.wait()
+        _set_pause(command, long_enough=listened and loop.time() - began >= _LONG_ENOUGH)
+        how = f"with exit code {code}" if code >= 0 else f"by signal {signal.Signals(-code).name}"
+        words = f" ({command.last_line})" if command.last_line else ""
+        command.problem = UpstreamError(
+            *FORWARD_ENDED.with_reason(command=command.command, how=how, words=words, pause=command.pause)
+        )
+        command.set_state(CommandState.ENDED)
+        return listened
+
+    async def _start(self, words: Sequence[str]) -> tuple[Process, FileIO]:
+        """Start a process; return it and its output. Raises OSError and ValueError."""
+        if self._watchdog is None:
+            self._watchdog = Watchdog()
+        # A pipe of our own: asyncio waits for the end of its pipes too, which a child of the command may hold.
+        read_end, write_end = os.pipe()
+        output = FileIO(read_end, "rb")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=DEVNULL,
+                stdout=write_end,
+                stderr=STDOUT,
+                env=dict(self._environment),
+                start_new_session=True,  # a process group of its own, and no terminal that it could ask at
+            )
+        except BaseException:
+            output.close()
+            raise
+        finally:
+            os.close(write_end)
+        self._watchdog.watch_group(process.pid)
+        return process, output
+
+    async def _wait_until_it_listens(self, command: RunningCommand, process: Process, seconds: float | None) -> bool:
+        """Wait until the port accepts a connection, or the process ends, or so many seconds have passed.
+
+        Return whether it listens.
+        """
+        loop, pause = asyncio.get_running_loop(), _LOOK_FIRST
+        until = None if seconds is None else loop.time() + seconds
+        waiting = self._tasks.create_task(process.wait())
+        try:
+            while not waiting.done() and (until is None or loop.time() < until):
+                if await _accepts(command.port) and not waiting.done():
+                    command.problem = None
+                    command.set_state(CommandState.LISTENING)
+                    log.info("%s: '%s' listens", command.name, command.command, extra=about(self._title, command.name))
+                    return True
+                await asyncio.wait([waiting], timeout=pause)
+                pause = min(pause * 2, _LOOK_LAST)
+            return False
+        finally:
+            waiting.cancel()
+
+    async def _end_process(self, command: RunningCommand, process: Process, reading: asyncio.Task[None]) -> None:
+        """End what is left of the process group."""
+        try:
+            if _signal(process, signal.SIGTERM):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_ENDS_WITHIN):
+                        await process.wait()
+        finally:
+            _signal(process, signal.SIGKILL)
+            if self._watchdog is not None:
+                self._watchdog.forget(process.pid)
+            if not reading.done():
+                await asyncio.wait([reading], timeout=_READ_PAUSE * 5)  # its last words
+                reading.cancel()
+
+    async def _log_output(self, command: RunningCommand, output: FileIO) -> None:
+        """Log what a command prints, as far as that is little."""
+        reader, lines = asyncio.StreamReader(limit=_CHUNK), _OutputLog(command)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), output)
+        rest = b""
+        try:
+            while data := await reader.read(_CHUNK):
+                *complete, rest = (rest + data).split(b"\n")
+                for line in complete:
+                    lines.write(line, loop.time())
+                rest = rest[-_CHUNK:]
+                await asyncio.sleep(_READ_PAUSE)
+            lines.write(rest, loop.time())
+        finally:
+            transport.close()
+            lines.end()
+
+
+class _OutputLog:
+    """The lines of one command in the log: at most `_LINES` in `_LINES_WITHIN` seconds."""
+
+    def __init__(self, command: RunningCommand) -> None:
+        self._command = command
+        self._program = one_line(os.path.basename(command.words[0]), _LONGEST_LINE)
+        self._written = deque[float]()
+        self._left_out = 0
+
+    def write(self, line: bytes, now: float) -> None:
+        """Log a line, or count it."""
+        text = one_line(line[: 4 * _LONGEST_LINE].decode(errors="replace").strip(), _LONGEST_LINE)
+        if not text:
+            return
+        self._command.last_line = text
+        while self._written and now - self._written[0] > _LINES_WITHIN:
+            self._written.popleft()
+        if len(self._written) >= _LINES:
+            self._left_out += 1
+            return
+        self.end()
+        self._written.append(now)
+        log.info("%s: %s: %s", self._command.name, self._program, text)
+
+    def end(self) -> None:
+        """Log how many lines were left out."""
+        if self._left_out:
+            log.warning(FORWARD_WORDS_LEFT_OUT(lines=self._left_out, node=self._command.name))
+            self._left_out = 0
+
+
+def _set_pause(command: RunningCommand, *, long_enough: bool) -> None:
+    """Set the pause before the next start."""
+    following = max(_SECOND_PAUSE, command.pause * 2) if command.pause else _FIRST_PAUSE
+    command.pause = _FIRST_PAUSE if long_enough else min(following, _LONGEST_PAUSE)
+
+
+def _signal(process: Process, number: signal.Signals) -> bool:
+    """Send a signal to the process group; return False if nothing is left of it."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+async def _accepts(port: int) -> bool:
+    """Check whether a local port accepts connections."""
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        try:
+            async with asyncio.timeout(_LOOK_LAST):
+                await asyncio.get_running_loop().sock_connect(sock, (HOST, port))
+        except (OSError, TimeoutError):
+            return False
+    return True

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kproxy.dev.devcluster import DevCluster
+from tests.harness.clients.flow import create_topic
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.steady import STEADY
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
@@ -30,11 +30,10 @@ _PROPERTIES = STEADY | {"auto.create.topics.enable": "false"}
 
 
 @contextmanager
-def cluster_at(first: int) -> Iterator[DevCluster]:
+def cluster_at(first: int, replicas: list[list[int]] | None = None) -> Iterator[DevCluster]:
     """A new cluster, whose brokers are at these ports plus their ids, and which has the topic."""
     with DevCluster(NODES, client_bound=f"127.0.0.1:{first // 10}{{id}}", properties=_PROPERTIES) as made:
-        admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(60)
+        create_topic(made.direct_bootstrap, TOPIC, assignment=replicas or [[1, 2], [2, 1]])
         yield made
 
 
@@ -120,3 +119,40 @@ def test_clients_work_with_the_cluster_that_was_created_again(
             work(started)
             assert {node: proxy.node(node)["local"] for node in NODES} == ports
             assert not proxy.leaks()
+
+
+def test_librdkafka_takes_leaders_with_lower_epochs(
+    first_port: int, own_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """It has seen a partition of the former cluster without a leader, and with a higher epoch (librdkafka #4898).
+
+    Without kproxy it then neither writes nor reads that partition of the new cluster.
+    """
+    servers = ",".join(f"127.0.0.1:{first_port + node}" for node in NODES)
+    with ExitStack() as held:
+        with cluster_at(first_port, [[1], [2]]) as former:
+            proxy = own_kproxy(servers, "--accept-new-cluster-after", "2s")
+            at = {"bootstrap.servers": proxy.bootstrap, "debug": "topic", "topic.metadata.refresh.interval.ms": "1000"}
+            group = {"group.id": "rd", "auto.offset.reset": "earliest"}
+            started = {
+                "writes": python("confluent", ("produce", TOPIC, "2", "50"), at, tmp_path / "writes"),
+                "reads": python("confluent", ("consume", TOPIC), at | group, tmp_path / "reads"),
+            }
+            for going in started.values():
+                held.enter_context(going)
+            work(started)
+            former.stop_broker(2)
+            for name in started:
+                log = tmp_path / name
+                wait_until(lambda log=log: "-> leader -1 epoch" in log.read_text(), f"what {name} knows that")  # type: ignore[misc]
+        with cluster_at(first_port) as made:
+            wait_until(lambda: proxy.status()["cluster_id"] == made.cluster_id, "kproxy serves it")
+            for name, word, where in (("writes", "acked", 1), ("reads", "got", 0)):
+                going = started[name]
+                before = [line[where] for line in going.said(word)].count("1")
+                going.wait(
+                    lambda going=going, word=word, where=where, before=before: (  # type: ignore[misc]
+                        [line[where] for line in going.said(word)].count("1") >= before + 20
+                    ),
+                    f"what {name} uses partition 1",
+                )

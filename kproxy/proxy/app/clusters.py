@@ -227,7 +227,7 @@ class Clusters:
             raise ConfigError(problem)
         name, served_id = gateway.config.name, gateway.dialer.reachability.cluster_id
         upstream = gateway.serve_new_cluster(new)
-        closed = self._sessions.clusters[name].close()
+        closed = self._sessions.clusters[name].begin_again()
         text = CLUSTER_ACCEPTED(
             cluster=name, cluster_id=new.cluster_id, reason=reason, served_id=served_id, sessions=closed
         )

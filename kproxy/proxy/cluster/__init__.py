@@ -50,7 +50,8 @@ next route.
    wrong cluster at start, kproxy serves that one; the log names its id and the server. Another cluster takes its place
    only by an operator's command, or by an option (`newcluster`, `clusterwatch`). `Gateway.serve_new_cluster` then makes
    a new `Upstream`, so that nothing is left of what was known: nodes, routes, proofs. As in a flip, all connections end
-   in the same step of the event loop.
+   in the same step of the event loop. Later sessions have an `EpochGuard`: librdkafka would refuse leaders whose epochs
+   are lower than those of the former cluster.
  * Which node: kproxy uses the first of these proofs that gives an answer.
     0. Since Kafka 4.4, the broker confirms the cluster and the node in its answer to ApiVersions 5, and refuses any
        other. kproxy asks with the client's own request, so this costs no round trip, and needs no right (`nodecheck`).

@@ -46,6 +46,7 @@ from kproxy.proxy.watch.feed import SessionLabels
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
+    from kproxy.proxy.relay.guard import EpochGuard
     from kproxy.proxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Sessions:
         self.drained = asyncio.Event()  # set while there is no connection
         self.drained.set()
         self._warned_of: set[str] = set()  # mechanisms
+        self._is_created_again = False  # another Kafka cluster has taken the place of the served one
         self.access = ClusterAccess(config.name, config.access, metrics, partial(setattr, pump.selector, "wake", True))
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
@@ -131,6 +133,8 @@ class Sessions:
         if route.unit is not None:
             connection.unit = route.unit
             route.unit.session_opened(session, upstream.label, connection.peer.host)
+        elif self._is_created_again:
+            conversation.guard(_epoch_guard(conversation))
         self.access.session_opened(session, connection.peer)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, upstream.login))
@@ -305,6 +309,14 @@ class Sessions:
             else:
                 connection.close()
 
+    def begin_again(self) -> int:
+        """Close all connections, for another Kafka cluster takes the place of this one; return how many had a session.
+
+        Clients may know higher epochs of leaders than those of the new cluster.
+        """
+        self._is_created_again = True
+        return self.close()
+
     def close(self) -> int:
         """Close all connections now; return how many had a session."""
         remaining = self._open()
@@ -420,6 +432,12 @@ def _new_unit(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
     from kproxy.proxy.cluster.writehold import WriteHold
 
     return SwitchableUnit(WriteHold(), SessionGuards(config.name, partial(setattr, pump.selector, "wake", True)))
+
+
+def _epoch_guard(conversation: Conversation) -> EpochGuard:
+    from kproxy.proxy.relay.guard import EpochGuard  # few clusters are created again
+
+    return EpochGuard(lambda: conversation.introduction.software)
 
 
 def _localise(connection: ClientConnection, endpoints: Endpoints) -> Sequence[Address]:

@@ -20,7 +20,7 @@ from kproxy.proxy.switching.caps import offered_versions
 from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
-    from kproxy.proxy.relay.guard import Guard
+    from kproxy.proxy.relay.guard import EpochGuard
     from kproxy.proxy.relay.judged import Authorizer
 
 # The APIs that a client uses before and for its login.
@@ -82,7 +82,7 @@ class Call:
         self.api = APIS[key].name
         self.counters = counters
         self.highest = highest
-        self.guard: Guard | None = None
+        self.guard: EpochGuard | None = None
         self.authorizer: Authorizer | None = None
         self.is_judged = False  # by one of the two
         self.is_local = False

@@ -76,7 +76,7 @@ from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
     from kproxy.protocol.capture.sessioncapture import CaptureStart
-    from kproxy.proxy.relay.guard import Guard, GuardedCalls
+    from kproxy.proxy.relay.guard import EpochGuard, GuardedCalls
     from kproxy.proxy.relay.judged import Authorizer, DiscardedRequest
 
 # The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
@@ -399,7 +399,7 @@ class Conversation:
         self._on_first = on_held
         self._choose_calls()
 
-    def guard(self, guard: Guard) -> None:
+    def guard(self, guard: EpochGuard) -> None:
         """Let this guard judge requests. To be called before the client has sent anything."""
         self._all_calls = self._guarded = guard.wrap(self._all_calls)
         self._head_limit = max(self._head_limit, LONGEST_REQUEST + _HEAD_LIMIT)

@@ -1,5 +1,7 @@
 """The guard of one session after a switch: it limits the client's first writes, and checks its positions. Sans-IO.
 
+A session in a Kafka cluster that was created again has only what librdkafka needs of it (`EpochGuard`).
+
 A guard judges requests before they pass, and inspects responses, of a few APIs only. As soon as it no longer needs one
 of these, the API costs what it costs in other sessions. Frames are read in `switching`.
 
@@ -65,8 +67,55 @@ class GuardRules:
         self.first_writes_until = float("inf")
 
 
-class Guard:
-    """The guard of one session.
+class EpochGuard:
+    """What a librdkafka client needs alone: the guard of a session in a cluster that was created again.
+
+    Its positions and transactions are those of a client without kproxy.
+    """
+
+    def __init__(self, software: Callable[[], str]) -> None:
+        self._software = software
+        self.keys: frozenset[int] = frozenset({ApiKey.METADATA})
+        self.holds = False
+        self._shown_topics: set[bytes] = set()  # topics in the metadata that librdkafka has received
+
+    def wrap(self, calls: Calls) -> GuardedCalls:
+        """Return these calls, as the guard judges them."""
+        return GuardedCalls(calls, self)
+
+    def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
+        """Judge a request that begins with these bytes, of `size` bytes without its size field. Raises WireError."""
+        if call.key == ApiKey.METADATA and not is_librdkafka(self._software()):
+            self.keys -= {ApiKey.METADATA}
+        return GuardVerdict.PASS
+
+    def resume(self) -> None:
+        """End the wait: the requests that wait are judged again."""
+        self.holds = False
+
+    def inspects(self, key: int) -> bool:
+        """Check whether the guard inspects responses of this API."""
+        return key not in (ApiKey.FETCH, ApiKey.DELETE_RECORDS)
+
+    def inspects_response(self, key: int, size: int) -> bool:
+        """Check whether the guard inspects a response of this API and size."""
+        return self.inspects(key) and not (key == ApiKey.METADATA and size > LONGEST_METADATA)
+
+    def on_response(self, key: int, version: int, response: bytes) -> Buffer:
+        """Inspect a response; return what passes to the client. Raises WireError."""
+        try:
+            return self._on_response(key, version, response)
+        except Underflow:
+            raise malformed("a response ends before its last field") from None
+
+    def _on_response(self, key: int, version: int, response: bytes) -> Buffer:
+        if key == ApiKey.METADATA and is_librdkafka(self._software()):
+            return responses.remove_leader_epochs(response, version, self._shown_topics)
+        return response
+
+
+class Guard(EpochGuard):
+    """The guard of one session after a switch.
 
     `judge_again` is called with seconds if requests wait and must be judged again then. `end_session` is called if the
     session must end as soon as the client has all answers. `on_waiting` receives the position of a client that begins
@@ -82,31 +131,25 @@ class Guard:
         end_session: Callable[[], None],
         on_waiting: Callable[[ClientIdentity, Position], None],
     ) -> None:
+        super().__init__(software)
         self._rules = rules
         self._identify = identify
-        self._software = software
         self._judge_again, self._end_session, self._on_waiting = judge_again, end_session, on_waiting
-        self.keys: frozenset[int] = GUARDED
-        self.holds = False
+        self.keys = GUARDED
         self._producing = False
         self._accepted = False  # a Produce was answered without an error
         self._refused = False
         self._commits: deque[bool] = deque()  # of the EndTxn requests without a response, whether they commit
         self._fetch_until: float | None = None  # until when a Fetch waits
         self._was_made_to_rejoin = False  # it was answered that its group does not know it
-        self._shown_topics: set[bytes] = set()  # topics in the metadata that librdkafka has received
         self.followed: SessionPositions | None = None
-
-    def wrap(self, calls: Calls) -> GuardedCalls:
-        """Return these calls, as the guard judges them."""
-        return GuardedCalls(calls, self)
 
     def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
         """Judge a request that begins with these bytes, of `size` bytes without its size field. Raises WireError."""
         if call.key == ApiKey.PRODUCE:
             return self._judge_produce(now)
-        if call.key == ApiKey.METADATA and not is_librdkafka(self._software()):
-            self.keys -= {ApiKey.METADATA}
+        if call.key == ApiKey.METADATA:
+            return super().judge(call, request, size, now)
         if call.key == ApiKey.DELETE_RECORDS and now >= self._rules.first_writes_until:
             self.keys -= {ApiKey.DELETE_RECORDS}
             return GuardVerdict.PASS
@@ -127,10 +170,6 @@ class Guard:
             return self._judge_position(call.key, request, now)
         except Underflow:
             raise malformed(f"a {call.api} request ends before its last field") from None
-
-    def resume(self) -> None:
-        """End the wait: the requests that wait are judged again."""
-        self.holds = False
 
     def _hold(self) -> GuardVerdict:
         self.holds = True
@@ -237,35 +276,20 @@ class Guard:
 
     # Responses
 
-    def inspects(self, key: int) -> bool:
-        """Check whether the guard inspects responses of this API."""
-        return key not in (ApiKey.FETCH, ApiKey.DELETE_RECORDS)
-
-    def inspects_response(self, key: int, size: int) -> bool:
-        """Check whether the guard inspects a response of this API and size."""
-        return self.inspects(key) and not (key == ApiKey.METADATA and size > LONGEST_METADATA)
-
-    def on_response(self, key: int, version: int, response: bytes) -> Buffer:
-        """Inspect a response; return what passes to the client. Raises WireError."""
-        try:
-            if key == ApiKey.METADATA:
-                if not is_librdkafka(self._software()):
-                    return response
-                return responses.remove_leader_epochs(response, version, self._shown_topics)
-            if key in TRANSACTIONAL:
-                return self._on_transaction_response(key, version, response)
-            if key in _POSITION_SOURCES:
-                client = self._rules.positions.client(self._identify())
-                for position in responses.read_offsets(response, key, version) if client is not None else ():
-                    assert client is not None
-                    client.note_offset(*position)
-            elif key == ApiKey.OFFSET_COMMIT:
-                return responses.replace_unknown_group(response, key, version)
-            else:
-                return self._on_heartbeat_response(response, key, version)
-        except Underflow:
-            raise malformed("a response ends before its last field") from None
-        return response
+    def _on_response(self, key: int, version: int, response: bytes) -> Buffer:
+        if key == ApiKey.METADATA:
+            return super()._on_response(key, version, response)
+        if key in TRANSACTIONAL:
+            return self._on_transaction_response(key, version, response)
+        if key in _POSITION_SOURCES:
+            client = self._rules.positions.client(self._identify())
+            for position in responses.read_offsets(response, key, version) if client is not None else ():
+                assert client is not None
+                client.note_offset(*position)
+            return response
+        if key == ApiKey.OFFSET_COMMIT:
+            return responses.replace_unknown_group(response, key, version)
+        return self._on_heartbeat_response(response, key, version)
 
     def _on_heartbeat_response(self, response: bytes, key: int, version: int) -> Buffer:
         """Return the response to a heartbeat, changed if the member must join its group again."""
@@ -279,7 +303,7 @@ class Guard:
 class GuardedCalls(Calls):
     """The calls of a session that has a guard."""
 
-    def __init__(self, calls: Calls, guard: Guard) -> None:
+    def __init__(self, calls: Calls, guard: EpochGuard) -> None:
         self.highest = calls.highest
         self._all = calls
         self._guard = guard
@@ -306,7 +330,7 @@ class GuardedCall(Call):
 
     __slots__ = ("_call",)
 
-    def __init__(self, call: Call, guard: Guard) -> None:
+    def __init__(self, call: Call, guard: EpochGuard) -> None:
         self._call = call
         self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
         self.guard = guard
@@ -321,6 +345,6 @@ class GuardedCall(Call):
         assert self.guard is not None
         if self.guard.inspects_response(self.key, size):
             inspect = partial(self.guard.on_response, self.key, self.version)
-            what = f"a {self.api} response that must be examined after a switch"
+            what = f"a {self.api} response that must be examined"
             return ChangedResponse(size, self._call, inspect, what, localise)
         return self._call.respond(size, available, localise)

@@ -15,7 +15,7 @@ from kproxy.protocol.rewrite.response import HOLD_LIMIT
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, GuardRules
+from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, EpochGuard, Guard, GuardRules
 from kproxy.proxy.switching import requests
 from kproxy.proxy.switching.doubts import ClientIdentity
 from kproxy.proxy.switching.positions import Position, PositionTracker
@@ -485,6 +485,21 @@ def test_librdkafka_is_told_no_epochs_at_first(sizes: list[int], software: str, 
         assert guarded.client(ask_) == ask_
         told = guarded.broker(*chunks(metadata(57, number), sizes))
         assert told == metadata(epoch, number)
+
+
+@pytest.mark.parametrize(("software", "first"), [("librdkafka 2.16.1", -1), ("apache-kafka-java 4.4.0", 57)])
+def test_a_cluster_that_was_created_again_changes_nothing_else(software: str, first: int) -> None:
+    conversation = Conversation(
+        SessionCalls(Calls(lambda code, name, version: Counted())), lambda found: [], 100 * 1024 * 1024
+    )
+    conversation.guard(EpochGuard(lambda: software))
+    for number, epoch in enumerate((first, 57)):
+        asked = ask(ApiKey.METADATA, 12, {}, number)
+        assert bytes(conversation.from_client(asked, 1.0)) == asked
+        assert bytes(conversation.from_upstream(metadata(57, number), 300.0)) == metadata(epoch, number)
+    for sent, came in ((produce(5), produced(5)), (produce(6), produced(6, 6))):
+        assert bytes(conversation.from_client(sent, 1.0)) == sent
+        assert bytes(conversation.from_upstream(came, 300.0)) == came
 
 
 def test_long_metadata_passes_as_it_comes() -> None:

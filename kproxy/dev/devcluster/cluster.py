@@ -201,13 +201,13 @@ class DevCluster:
 
         `new_port` moves its client listener to another port. `advertised` is a new template for the client listener's
         advertised address, kept for later restarts. A broker that was up a moment ago can come back only when its
-        session with the controller has ended, four seconds after its last heartbeat.
+        session with the controller has ended, four seconds after its last heartbeat; `timeout` counts from then.
         """
         broker = find_broker(self._fleet, node)
         self._fleet.end([broker], 30)
         self._fleet.move(broker, new_port, advertised)
         self._fleet.start(broker)
-        self.wait_ready(timeout)
+        self.wait_ready(timeout + props.session_seconds(self._plan.properties, self._plan.controller_properties))
 
     def add(self, node: int, *, properties: Mapping[str, str] | None = None, timeout: float = 120) -> None:
         """Start one more broker, with its own properties if given, and wait until all brokers are ready."""

@@ -171,6 +171,15 @@ def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
     }
 
 
+def session_seconds(properties: Mapping[str, str], controller_extra: Mapping[str, str]) -> float:
+    """Return for how long the controller counts a silent broker as alive, in seconds.
+
+    A broker that is started again may have to wait for so long, also after a clean end (seen with Kafka 4.4).
+    """
+    key = "broker.session.timeout.ms"
+    return int({**_SESSION, **properties, **controller_extra}[key]) / 1000
+
+
 def render(properties: Mapping[str, str]) -> str:
     """Return the text of a Java properties file. Raises ConfigError for an invalid key."""
     lines = []

@@ -17,6 +17,7 @@ from kproxy.dev.devcluster.properties import (
     meta_properties,
     new_uuid,
     render,
+    session_seconds,
 )
 
 CONTROLLER = NodeListener("CONTROLLER", Address("127.0.0.1", 20001), Address("127.0.0.1", 20001))
@@ -147,3 +148,11 @@ def test_a_stopped_cluster_reports_it_and_can_be_stopped() -> None:
     cluster.stop()
     with pytest.raises(RuntimeError, match="not started"):
         _ = cluster.bootstrap
+
+
+def test_how_long_a_silent_broker_counts_as_alive() -> None:
+    assert session_seconds({}, {}) == 4
+    assert session_seconds({"broker.session.timeout.ms": "120000"}, {}) == 120
+    assert session_seconds({"broker.session.timeout.ms": "120000"}, {"broker.session.timeout.ms": "9000"}) == 9
+    said = controller_properties(3000, Path("/d"), CONTROLLER, 1, {"broker.session.timeout.ms": "20000"}, {})
+    assert session_seconds({"broker.session.timeout.ms": "20000"}, {}) * 1000 == int(said["broker.session.timeout.ms"])

@@ -13,6 +13,7 @@ from kproxy.protocol.wire.errorcodes import ErrorCode
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
 # kafka-go: `[6] Not Leader For Partition: …`
 _TITLE = re.compile(r"\[(-?\d{1,3})\] ([A-Z][A-Za-z]{1,20}(?: [A-Za-z]{2,20}){1,6})")
+_RUBY = re.compile(r"\bKafka::([A-Z][A-Za-z]{4,60}?)(?:Error)?\b(?!::)")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
 
 # Each fault, and parts of the protocol names of its codes; the first that fits counts.
@@ -20,21 +21,32 @@ _NAMES = """\
 not-authorized AUTHORIZATION_FAILED
 sasl-mechanism UNSUPPORTED_SASL_MECHANISM
 login-not-offered ILLEGAL_SASL_STATE
-credentials-refused SASL_AUTHENTICATION_FAILED
+credentials-refused SASL_AUTHENTICATION_FAILED TOKEN_NOT_FOUND TOKEN_OWNER_MISMATCH TOKEN_EXPIRED UNACCEPTABLE_CREDENTIAL
+configuration TOKEN_AUTH_DISABLED TOKEN_REQUEST_NOT_ALLOWED SECURITY_DISABLED INVALID_REQUIRED_ACKS INVALID_PARTITIONS
+configuration TOPIC_DELETION_DISABLED INVALID_PRINCIPAL_TYPE
+controller-port MISMATCHED_ENDPOINT
+configuration INVALID_CONFIG INVALID_GROUP_ID INVALID_SESSION_TIMEOUT INVALID_FETCH_SIZE POLICY_VIOLATION
 wrong-listener LISTENER_NOT_FOUND
-wrong-node NOT_LEADER NOT_CONTROLLER
-no-leader LEADER_NOT_AVAILABLE LEADERS_NOT_AVAILABLE
-topic-unknown UNKNOWN_TOPIC INVALID_TOPIC
+wrong-node NOT_LEADER NOT_CONTROLLER STALE_CONTROLLER_EPOCH LEADER_EPOCH NEW_LEADER_ELECTED
+no-leader LEADER_NOT_AVAILABLE LEADERS_NOT_AVAILABLE OFFSET_NOT_AVAILABLE
+topic-unknown UNKNOWN_TOPIC INVALID_TOPIC INCONSISTENT_TOPIC_ID FETCH_SESSION_TOPIC_ID
 no-coordinator COORDINATOR
-record-too-large TOO_LARGE
-broker-missing REPLICA BROKER_NOT_AVAILABLE
+record-too-large TOO_LARGE INVALID_COMMIT_OFFSET_SIZE
+kraft-configuration VOTER BROKER_REGISTRATION INVALID_REGISTRATION BROKER_ID_NOT_REGISTERED STALE_BROKER_EPOCH
+kraft-configuration UNKNOWN_CONTROLLER_ID
+not-enough-replicas NOT_ENOUGH_REPLICAS
+broker-missing REPLICA BROKER_NOT_AVAILABLE REASSIGNMENT_IN_PROGRESS
 wrong-cluster INCONSISTENT_CLUSTER_ID REBOOTSTRAP
-broker-too-old UNSUPPORTED_VERSION
+broker-too-old UNSUPPORTED_VERSION UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_COMPRESSION UNSUPPORTED_ENDPOINT
 closed NETWORK_EXCEPTION
-overloaded REQUEST_TIMED_OUT QUOTA STORAGE
+overloaded REQUEST_TIMED_OUT QUOTA FETCH_SESSION SHARE_SESSION TELEMETRY SUBSCRIPTION_ID
 clock TIMESTAMP
 transaction PRODUCER TXN TRANSACTION SEQUENCE
-group GENERATION REBALANCE MEMBER GROUP_PROTOCOL INSTANCE_ID OFFSET_OUT_OF_RANGE
+group GENERATION REBALANCE MEMBER GROUP_PROTOCOL INSTANCE_ID OFFSET_OUT_OF_RANGE NON_EMPTY_GROUP GROUP_ID_NOT_FOUND
+group GROUP_MAX_SIZE GROUP_SUBSCRIBED UNSTABLE_OFFSET UNSUPPORTED_ASSIGNOR
+not-about-reaching-kafka CORRUPT_MESSAGE INVALID_RECORD KAFKA_STORAGE LOG_DIR_NOT_FOUND ELECTION_NOT_NEEDED
+not-about-reaching-kafka NO_REASSIGNMENT OPERATION_NOT_ATTEMPTED UPDATE_VERSION FEATURE_UPDATE SNAPSHOT_NOT_FOUND
+not-about-reaching-kafka POSITION_OUT_OF_RANGE DUPLICATE_RESOURCE RESOURCE_NOT_FOUND INVALID_RECORD_STATE
 """
 _FAULTS = [(part, Fault(fault)) for fault, *parts in map(str.split, _NAMES.splitlines()) for part in parts]
 
@@ -97,6 +109,11 @@ def titles() -> tuple[str, ...]:
     )
 
 
+def ruby_stem(name: str) -> str:
+    """Return the name of ruby-kafka's class for the name of an error, without its module; empty if it has none."""
+    return name.removesuffix("Error") if name.endswith("Error") else ""
+
+
 def has_title(line: str) -> bool:
     """Check whether a line has the number and the name of a code as kafka-go prints them."""
     return _TITLE.search(line) is not None
@@ -106,6 +123,9 @@ def find_code(line: str) -> KafkaErrorCode | None:
     """Return the error code that a line names or numbers."""
     for match in _NAME.finditer(line):
         if code := codes_by_name().get(match[0]):
+            return code
+    for match in _RUBY.finditer(line):
+        if code := codes_by_name().get(match[1] + "Error"):
             return code
     for match in _TITLE.finditer(line):
         code = codes_by_number().get(int(match[1]))

@@ -13,6 +13,8 @@ _ADDRESS = re.compile(
 )
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
+# librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
+_THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _UNPORTED = re.compile(
     r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
@@ -61,7 +63,7 @@ _SERVERS = re.compile(
     r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
 )
 _BOOTSTRAP = re.compile(
-    r"/bootstrap|bootstrap-|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker"
+    r"/bootstrap|bootstrap-|from bootstrap|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker"
 )
 
 
@@ -87,7 +89,7 @@ class LineFacts:
 def facts_of(line: str) -> LineFacts:
     """Return the facts of a line."""
     line = without_own_addresses(line)
-    line_addresses = addresses(line)
+    line_addresses = ("[thrd:" in line and addresses(_THREAD.sub("", line))) or addresses(line)
     address = line_addresses[0] if line_addresses else ""
     if host_of(address) == "localhost":  # the address to which it leads shows more
         address = next((other for other in line_addresses if other.startswith("[::1]")), address)

@@ -167,11 +167,9 @@ def _match_line(
     line: str, raw: bytes, kafka_like: bool, foreign: bool, broker: bool, following: str
 ) -> Iterator[MessageMatch]:
     words = set(raw.translate(WORD_BYTES).split())
-    patterns = [
-        pattern
-        for pattern in _candidates(raw)
-        if (kafka_like or pattern.is_alone or (pattern.is_specific and not foreign)) and pattern.find(line, following)
-    ]
+    patterns = [pattern for pattern in _candidates(raw) if pattern.find(line, following)]
+    if not kafka_like and (foreign or not any(pattern.is_specific for pattern in patterns)):
+        patterns = [pattern for pattern in patterns if pattern.is_alone]
     best = max(
         patterns,
         key=lambda pattern: (
@@ -195,6 +193,8 @@ def _match_line(
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
         faults = (decoded.fault,) if decoded else faults
+    if "/<unresolved>:" in line and _NOT_REACHED.issuperset(faults):
+        faults = (Fault.NAME_NOT_RESOLVED,)  # so Java prints an address that it could not resolve
     if best:
         best = _passing_on(best, faults, patterns)
     yield MessageMatch(faults, best, code, decoded, facts_of(line))
@@ -218,7 +218,9 @@ _NOT_REACHED = frozenset(
 
 def _faults_of_quorum(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     """Return the faults of a message about a server's own connection to a controller."""
-    return (Fault.NO_CONTROLLER,) if faults and _NOT_REACHED.issuperset(faults) else faults
+    return (
+        (Fault.NO_CONTROLLER,) if faults and (_NOT_REACHED | {Fault.NAME_NOT_RESOLVED}).issuperset(faults) else faults
+    )
 
 
 # Less specific than the words of a TLS library or of an operating system beside it.

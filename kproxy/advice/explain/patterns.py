@@ -47,7 +47,10 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 _AROUND = frozenset(
     (
         "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
-        "KafkaJSSASLAuthenticationError",
+        "KafkaJSSASLAuthenticationError", "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
+        "SASL(-1): generic failure: GSSAPI Error: …",
+        "Minor code may provide more information", "No valid credentials provided",
+        "GSSException: No valid credentials provided (Mechanism level: …",
     )
 )  # fmt: skip
 _CLAUSE_END = re.compile("[:;(]")

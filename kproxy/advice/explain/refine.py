@@ -75,7 +75,7 @@ def _faults_of_name(match: MessageMatch, servers: Collection[str]) -> tuple[Faul
 def _faults_of_address(match: MessageMatch, servers: Collection[str]) -> tuple[Fault, ...]:
     place = classify(host_of(match.facts.address).strip("[]"))
     if place is AddressClass.WILDCARD:
-        return (Fault.WILDCARD_ADVERTISED,)
+        return (Fault.ADDRESS_FORM,) if _is_chosen(match, servers) else (Fault.WILDCARD_ADVERTISED,)
     if _is_chosen(match, servers) or (match.facts.bootstrap is None and not servers):
         return match.faults
     if place is AddressClass.LOOPBACK:
@@ -104,6 +104,8 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
     if protocol.startswith("sasl"):
         faults = tuple(fault for fault in faults if fault is not Fault.LOGIN_NEEDED)
     demand = demand_of(host, port)
+    if faults == (Fault.CLOSED,) and "ApiVersion" in match.text and demand is not None and demand.uses_tls:
+        faults = (Fault.PLAINTEXT_TO_TLS, Fault.CLOSED)  # the first request ends it
     if demand is not None and demand.uses_tls and protocol not in ("ssl", "sasl_ssl"):
         if Fault.PLAINTEXT_TO_TLS in faults:
             return (Fault.PLAINTEXT_TO_TLS,)

@@ -168,6 +168,8 @@ def _literals() -> dict[bytes, tuple[bytes, ...]]:
         )
     for name in codes.codes_by_name():
         literals.setdefault(name.encode(), set()).add(name.encode())
+        if stem := codes.ruby_stem(name):
+            literals.setdefault(stem.encode(), set()).add(f"Kafka::{stem}".encode())
     for title in codes.titles():
         literals.setdefault(max(title.split(), key=len).encode(), set()).add(title.encode())
     return {word: tuple(literals) for word, literals in literals.items()}

@@ -19,6 +19,7 @@ traffic        faults that only a proxy can observe
 runtimes       the words of operating systems, languages and TLS libraries
 programs       messages of more clients, and of programs that contain one
 clusterstate   messages about requests that fail: the cluster's state, groups, versions, settings
+errorwords     the words of Kafka's error codes in clients that print no code
 services       what the addresses of cloud services demand
 ports          default ports of programs around Kafka
 own            the sections of kproxy's own messages (`kproxy.base.messages`)
@@ -77,11 +78,12 @@ def _with_more_messages(remedy: Remedy) -> Remedy:
 
 @cache
 def _more_messages() -> dict[Fault, tuple[ProgramMessage, ...]]:
-    from kproxy.advice.remedies import clusterstate, credentials, programs, runtimes, start
+    from kproxy.advice.remedies import clusterstate, credentials, errorwords, programs, runtimes, start
 
     more: dict[Fault, tuple[ProgramMessage, ...]] = {}
-    for table in (start.MESSAGES, credentials.MESSAGES, runtimes.MESSAGES, programs.MESSAGES, clusterstate.MESSAGES):
-        for fault, messages in table.items():
+    modules = (start, credentials, runtimes, programs, clusterstate, errorwords)
+    for module in modules:
+        for fault, messages in module.MESSAGES.items():
             more[fault] = more.get(fault, ()) + messages
     return more
 

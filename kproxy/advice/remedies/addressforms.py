@@ -33,7 +33,17 @@ Fix: Write the addresses as `host-1:9092,host-2:9092`. The scheme belongs into `
 of a broker, and the client's protocol into `security.protocol`.
 any*> missing port in address
 any*> too many colons in address
+any*> dial tcp: missing address
 any?> dial tcp: unknown port
+librdkafka!> sasl_ssl:///bootstrap
+librdkafka!> ssl:///bootstrap
+librdkafka!> Connect to ipv4# failed: Connection refused
+librdkafka!> Connect to ipv4# failed
+any?> dial tcp: address …: invalid port
+any*> invalid port … after host
+any?> getaddrinfo ENOTFOUND undefined
+any?> unexpected '[' in address
+any?> missing ']' in address
 any?> first path segment in URL cannot contain colon
 any?> ERR_SOCKET_BAD_PORT
 any?> Servname not supported for ai_socktype

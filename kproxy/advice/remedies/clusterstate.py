@@ -78,6 +78,7 @@ ruby-kafka!> Failed to find coordinator
 
 == tls-to-plaintext client-certificate-missing
 kafka-python!> SSL connection closed by server during handshake
+kafka-python> Connection reset during SSL handshake
 
 == port-closed
 kafka-python> returned error 111. Disconnecting

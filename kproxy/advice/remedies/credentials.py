@@ -24,6 +24,11 @@ java!> No matching PRIVATE KEY entries in PEM file
 java!> No matching … entries in PEM file
 java!> Private key could not be loaded
 java!> Failed to load PEM SSL keystore
+java!> Failed to load PEM SSL truststore
+any*> 'PKCS #1' format is not supported
+any?> PKCS#1 …not supported
+java!> Private key not provided
+java!> Expected one private key, but found
 java?> InvalidKeySpecException: … algid parse error, not a sequence
 java*> algid parse error, not a sequence
 any*> DECODER routines::unsupported
@@ -62,6 +67,8 @@ java!> Failed to load SSL keystore … of type
 java!> SSL keystore … of type … not found
 Note: The trust store has no certificate: the import has failed, or the path is another file.
 java*> the trustAnchors parameter must be non-empty
+java!> At least one certificate expected, but none found
+java!> Invalid PEM truststore configs
 Note: The program's user may not read the file.
 java?> .jks (Permission denied)
 java?> .p12 (Permission denied)
@@ -210,10 +217,27 @@ java!> Authentication failed during authentication due to invalid credentials wi
 broker!> stored and client submitted credentials do not match
 
 == kerberos
+Note: The words after this say what Kerberos refuses; they are of the library of Kerberos, and not of Kafka.
+any*> Unspecified GSS failure
+any*> GSSAPI Error
+any*> GSS initiate failed
+any*> GSSException
+any*> KrbException
+any?> Minor code may provide more information
 Note: The KDC has no service principal for the name to which the client connects. It must be `kafka/HOST@REALM` with
 exactly that host name: advertise the name that is in the keytab, and check reverse DNS (`rdns = false` in krb5.conf).
 any*> not found in Kerberos database
 any*> Server not found in Kerberos database
+any?> Wrong principal in request
+any?> KDC reply did not match expectations
+any*> Cannot determine realm for
+any?> Hostname cannot be canonicalized
+any?> Server rejected authentication
+any?> Service key not available
+any?> Ticket/authenticator don't match
+any?> The ticket isn't for us
+any?> Incorrect net address
+any?> Malformed representation of principal
 java?> (7) - LOOKING_UP_SERVER
 any?> KDC_ERR_S_PRINCIPAL_UNKNOWN
 Note: The KDC does not know the client's principal: a typo, or the wrong realm.
@@ -223,6 +247,17 @@ any?> Client … not found in Kerberos database
 any?> KDC_ERR_C_PRINCIPAL_UNKNOWN
 Note: There is no ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
 any*> No Kerberos credentials available
+any*> Matching credential not found
+any?> No credentials were supplied, or the credentials were unavailable or inaccessible
+any?> No credentials found with supported encryption types
+any?> Credential cache is empty
+any?> Bad format in credentials cache
+any?> Credentials cache permissions incorrect
+any?> Credentials cache I/O operation failed
+any?> Ticket not yet valid
+any*> Cannot find ticket for requested realm
+any?> Password has expired
+any?> Additional pre-authentication required
 any?> No credentials cache found
 any*> Failed to find any Kerberos tgt
 java*> Failed to find any Kerberos tgt
@@ -244,6 +279,8 @@ any?> from keytab
 java*> Cannot locate default realm
 any*> does not specify default realm
 java!> No TGT found: will try again
+java!> The TGT cannot be renewed beyond the next expiry date
+java!> Error when trying to re-Login
 java!> Could not refresh TGT
 java!> Failed to refresh TGT
 java!> Could not renew TGT
@@ -253,6 +290,17 @@ java!> the client is being asked for a password, but the Kafka client code does 
 java> Could not login: the client is being asked for a password, but the Kafka client code does not currently support
 Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
 java*> Cannot locate KDC
+any*> Cannot contact any KDC for requested realm
+any*> Cannot resolve network address for KDC in requested realm
+any*> failed to communicate with KDC
+any?> failed sending AS_REQ to KDC
+any?> no KDCs defined in configuration for realm
+any?> KDC_Error
+any?> AS Exchange Error
+any?> TGS Exchange Error
+any?> Can't open/find Kerberos configuration file
+any?> Improper format of Kerberos configuration file
+any?> Realm not local to KDC
 any*> Cannot find KDC for realm
 any*> Cannot contact any KDC for realm
 any?> Cannot find KDC for requested realm
@@ -268,6 +316,13 @@ any*> Preauthentication failed
 any*> Pre-authentication information was invalid
 any*> Integrity check on decrypted field failed
 any*> KDC has no support for encryption type
+any?> Program lacks support for encryption type
+any?> Encryption type not permitted
+any?> No supported encryption types
+any?> Key version is not available
+any?> Key version number for principal in key table is incorrect
+any?> Bad format in keytab
+java*> Encryption type AES256 CTS mode with HMAC SHA1-96 is not supported/enabled
 any*> Message stream modified
 any*> Encryption type … is not supported
 any?> Decrypt integrity check failed
@@ -283,6 +338,7 @@ librdkafka!> Kerberos ticket refresh failed
 
 == clock
 Note: The clocks of the client and of the KDC differ by more than five minutes.
+java!> Check clock sync between this host and KDC
 any*> Clock skew too great
 java*> Clock skew too great
 any?> KRB_AP_ERR_SKEW

@@ -23,6 +23,12 @@ broker> java.io.IOException: Input/output error
 broker> java.io.IOException: Map failed
 broker!> Found a corrupted index file
 broker> CorruptIndexException
+Note: Kubernetes has given the Service of a listener no address: a listener of the type `loadbalancer` needs a load
+balancer in the cluster. `kubectl get service` shows the pending one.
+broker!> in namespace … to be addressable
+broker!> -external-bootstrap in namespace
+Note: The operator waits for a resource of Kubernetes: the events and the log of its pods have the reason.
+broker!> io.strimzi.operator.common.operator.resource.TimeoutException: …
 Note: Schema Registry answers about a schema or a subject, and not about a connection.
 schema-registry> error code: 40401
 schema-registry> error code: 40402

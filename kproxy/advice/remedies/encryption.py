@@ -214,6 +214,7 @@ kafkajs> Connection error: …alert certificate required
 franz-go> remote error: tls: certificate required
 franz-go> remote error: tls: bad certificate
 broker?> javax.net.ssl.SSLHandshakeException: Empty client certificate chain
+broker> Failed authentication with … (SSL handshake failed)
 
 == client-certificate-refused: The broker refuses the client's certificate
 The broker does not accept the certificate that the client shows: it is from a CA that the broker does not trust, has

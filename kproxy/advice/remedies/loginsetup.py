@@ -29,13 +29,18 @@ java!> JAAS config property does not contain any login modules
 java!> JAAS config property contains … login modules, should be 1 module
 Note: The JAAS file has no such section, or the program does not read it: `KafkaClient { … };` in the file of
 `-Djava.security.auth.login.config`. A value of `sasl.jaas.config` needs no file.
-java!> Could not find a 'KafkaClient' entry in the JAAS configuration
+java!> Could not find a 'KafkaClient' entry in
+java!> Could not find a 'KafkaServer' entry in
+any*> No JAAS configuration section named 'Client' was found
+java*> is not set to a JAAS configuration
 java!> Could not find a 'KafkaServer' or
 broker!> Could not find a 'KafkaServer' or '….KafkaServer' entry in the JAAS configuration
 java!> Login module control flag is not available in the JAAS config
 java!> Unexpected exception while parsing JAAS config
 java!> Exception while loading Zookeeper JAAS login context
-java*> No JAAS configuration section named
+java!> No JAAS configuration section named
+java!> No SASL mechanisms are enabled
+java!> Callback handler not specified for SASL mechanism
 java?> java.lang.SecurityException: java.io.IOException: Configuration Error
 java?> Configuration Error: … Line …: expected
 java?> No LoginModules configured for
@@ -75,6 +80,10 @@ Note: The library was built without OpenSSL. Use the official packages or wheels
 of the crate `rdkafka`; in an image, install OpenSSL's headers (`libssl-dev`, `openssl-dev`) before the build.
 librdkafka!> OpenSSL not available at build time
 librdkafka!> Unsupported value "…" for configuration property "security.protocol"
+librdkafka!> Invalid value "SASL_SSL" for configuration property "security.protocol"
+librdkafka!> Invalid value "sasl_ssl" for configuration property "security.protocol"
+librdkafka!> Invalid value "SSL" for configuration property "security.protocol"
+librdkafka!> Invalid value "ssl" for configuration property "security.protocol"
 librdkafka!> not available at build time
 librdkafka!> No such configuration property: "ssl.
 Note: The library was built without Cyrus SASL, which Kerberos needs: install `libsasl2-dev` (`cyrus-sasl-devel`) before
@@ -103,6 +112,8 @@ ruby-kafka!> you need to install the …gssapi… gem
 Note: A class of Kafka is not on the class path: the archive has only the sources, a jar is missing, or the class has
 another name in this version.
 java?> java.lang.NoClassDefFoundError: org/apache/kafka
+tools!> NoClassDefFoundError: kafka/
+tools!> ClassNotFoundException: kafka.
 java?> java.lang.ClassNotFoundException: org.apache.kafka
 tools!> Could not find or load main class kafka.
 tools!> Could not find or load main class org.apache.kafka.

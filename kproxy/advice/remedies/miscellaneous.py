@@ -12,13 +12,16 @@ Fix: Correct the setting.
 java> org.apache.kafka.common.config.ConfigException: …
 java> KafkaException: Failed to construct kafka …
 librdkafka> Local: Invalid argument or configuration
-librdkafka> No such configuration property: "…"
+librdkafka!> No such configuration property: "…"
 librdkafka> Configuration property "…" …
 librdkafka> Invalid value "…" for configuration property "…"
 librdkafka> No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster
 kafka-python> KafkaConfigurationError
 kafka-python> Unrecognized configs: {…}
 kafkajs> Failed to connect: brokers array is empty
+kafkajs!> Failed to connect: expected brokers array and got nothing
+kafkajs!> Failed to connect: broker at index … is invalid
+kafkajs!> Failed to connect: "config.brokers" threw
 kafkajs> Failed to connect: brokers should not be null
 sarama> kafka: invalid configuration (…)
 sarama> You must provide at least one broker address

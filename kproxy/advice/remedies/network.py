@@ -13,6 +13,7 @@ listens.
 Fix: Start the broker or the port-forward. If the address is a broker's advertised address and not what you connect to
 otherwise, run kproxy: it dials the reachable address instead. Inside a container, 127.0.0.1 is the container itself.
 java> Connection to node … could not be established. Node may not be available.
+java> Connection to node … could not be established
 java> Connection to node … could not be established. Broker may not be available.
 java> Bootstrap broker … disconnected
 java> Timed out waiting for a node assignment
@@ -94,6 +95,7 @@ and the machine has no IPv6. Some firewalls answer like this too.
 Check: `ip route get ADDRESS` on the client's machine shows no route, or `ping` says `Destination unreachable`.
 Fix: Connect the VPN, or correct the routes or the firewall. Or run kproxy along a machine that has a route (`--via`).
 java> Connection to node … could not be established. Node may not be available.
+java> Connection to node … could not be established
 java> Connection to node … could not be established. Broker may not be available.
 java?> java.net.NoRouteToHostException: No route to host
 java?> java.net.ConnectException: Network is unreachable
@@ -180,11 +182,15 @@ java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …
 librdkafka> Disconnected while requesting ApiVersion
+librdkafka> ApiVersionRequest failed: Local: Broker transport failure
 librdkafka> Disconnected: verify that security.protocol is correctly configured
 librdkafka> Disconnected: connection closed by peer: receive 0 after POLLIN (after …ms in state APIVERSION_QUERY)
 librdkafka> Disconnected: connection closed by peer
 librdkafka> Disconnected (after …ms in state APIVERSION_QUERY
 librdkafka> Receive failed: Connection reset by peer
+librdkafka> Receive failed: Disconnected
+librdkafka> Send failed: Broken pipe
+librdkafka> Send failed: Connection reset by peer
 librdkafka> Local: Broker transport failure
 librdkafka> Disconnected (after …
 kafka-python> KafkaConnectionError: socket disconnected

@@ -45,6 +45,8 @@ java!> Could not fetch broker information. KSQL cannot initialize
 java!> Failed to start KSQL
 Note: The program waits for brokers at its start and has found none in time.
 any!> Timed out waiting for Kafka to be ready
+any!> cub kafka-ready
+any!> could not get any available broker from
 any!> Expected … brokers but found only … Trying to query Kafka for metadata again
 any!> Error while getting broker list
 Note: A tool with a user interface has its own client: `bootstrap.servers` must be right from its container, and not
@@ -54,6 +56,14 @@ java!> Error while creating AdminClient for the cluster
 java!> Failed to collect cluster … info
 Note:
 java!> Sending batch to Kafka failed. Will retry after a delay
+Note: This is the producer or consumer of Kafka 0.8, which brokers since Kafka 4.0 no longer understand.
+java!> Failed to collate messages by topic
+java!> Failed to fetch topic metadata for topic
+java!> fetching topic metadata for topics
+java!> FailedToSendMessageException
+java!> kafka.common.KafkaException: fetching topic metadata
+java!> kafka.common.BrokerEndPointNotAvailableException
+Note:
 java!> Unable to create Kafka consumer from given configuration
 java!> Unable to create Kafka producer from given configuration
 java!> Error sending fetch request
@@ -99,6 +109,11 @@ librdkafka!> Local_MsgTimedOut
 librdkafka!> Failed to get metadata: Local: Broker transport failure
 librdkafka!> Failed to acquire metadata: Local: Broker transport failure
 librdkafka!> KafkaError{{code=_TRANSPORT
+librdkafka!> Error: broker transport failure
+librdkafka!> Error: all broker connections are down
+librdkafka?> code: -195
+librdkafka?> code: -187
+librdkafka?> code: -192
 librdkafka!> KafkaError{{code=_ALL_BROKERS_DOWN
 librdkafka!> BrokerTransportFailure
 librdkafka!> AllBrokersDown
@@ -124,6 +139,34 @@ java!> Failed to list subscribed topic partitions due to
 java!> Failed to get offsets from brokers
 java> Node … disconnected
 
+== name-not-resolved port-closed filtered silent
+Note: A broker or the controller does not reach another broker at the address that this one advertises for the listener in
+`inter.broker.listener.name`. Each broker must be able to resolve and reach it, from its own container or pod too.
+broker!> Controller …'s connection to broker … was unsuccessful
+broker!> kafka.controller.RequestSendThread
+broker!> java.io.IOException: Connection to … (id: … rack: …) failed
+java> java.io.IOException: Connection to … (id: … rack: …) failed
+
+== port-closed
+Note: Another proxy for Kafka does not reach the broker at the address that the broker advertises: advertise an address
+that the proxy can reach. 127.0.0.1 is the proxy's own machine or container.
+proxy!> Connection to target cluster on … failed, closing inbound channel
+proxy!> Connection to target cluster on … failed
+
+== configuration
+Note: The library ruby-kafka sends passwords over TLS only: give it a CA (`ssl_ca_cert`, or `ssl_ca_certs_from_system`), or set
+`sasl_over_ssl` to false for a listener of SASL_PLAINTEXT.
+ruby-kafka!> SASL authentication requires that SSL is configured
+ruby-kafka!> Kafka::Error: SSL must be enabled
+
+== overloaded silent
+Note: The worker's producer has not delivered its records in `offset.flush.timeout.ms`: the brokers answer too slowly, or
+not at all. Look for the lines about connections before it.
+connect!> timed out while waiting for producer to flush outstanding
+connect!> Failed to flush, timed out while waiting for producer
+connect!> Failed to commit offsets
+connect!> Commit of offsets timed out
+
 == not-kafka plaintext-to-tls
 kafka-go!> multiple Read calls return no data or error
 
@@ -138,6 +181,13 @@ kafka-go> context deadline exceeded
 kafka-go!> fetching message: context deadline exceeded
 kafka-node?> Request timed out after …ms
 ruby-kafka> Timed out while waiting for response
+
+== sasl-mechanism
+Note: The answer is not the one of this mechanism: the broker speaks Kerberos only, or is no Kafka broker of this version.
+java!> server may be expecting only GSSAPI tokens
+
+== plaintext-to-tls login-needed closed
+franz-go!> brokers keep immediately closing connections
 
 == closed plaintext-to-tls login-needed not-kafka credentials-refused
 Note: The client and the listener differ in TLS or SASL, or the broker is not the one that is meant.

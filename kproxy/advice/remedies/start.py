@@ -38,6 +38,8 @@ broker!> InconsistentBrokerMetadataException
 broker!> BrokerMetadata is not consistent across log.dirs
 Note: It was formatted for another cluster id than the one that is given now.
 broker!> Invalid cluster.id in
+broker!> cluster.id was not specified in
+broker!> You must specify the cluster id
 Note: It is already formatted. That is fine for a restart; a start script needs `--ignore-formatted`.
 broker!> is already formatted. Use --ignore-formatted
 Note: A cluster id is a UUID in base64, 22 characters, as `kafka-storage random-uuid` prints it.
@@ -53,6 +55,8 @@ volume.
 broker!> .lock (Permission denied)
 broker!> meta.properties (Permission denied)
 broker!> Failed to create or validate data directory
+broker!> dub path … writable
+broker!> dub path
 broker!> meta.properties.tmp
 Note: Another process uses the directory: a second broker with the same `log.dirs`, or one that has not ended yet.
 broker!> Failed to acquire lock on file .lock in
@@ -77,6 +81,14 @@ Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HO
 broker!> If using process.roles, either controller.quorum.bootstrap.servers
 broker!> must contain a parseable set of voters
 broker!> KRaft mode requires
+broker!> Kafka requires at least one process role to be set
+broker!> KAFKA_CFG_PROCESS_ROLES: unbound variable
+broker!> Kafka haven't been configured to work in either Raft or Zookeper mode
+broker!> Invalid KRaft process role
+broker!> Role 'controller' enabled but environment variable
+broker!> If using …controller.quorum.bootstrap.servers
+broker!> You cannot specify controller.quorum.voters and format the node with
+broker!> Only one of --standalone
 broker!> is mandatory when running in KRaft mode
 broker!> was not provided but is mandatory
 broker!> enabled but KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
@@ -89,9 +101,22 @@ broker!> "CLUSTER_ID" is not set
 broker!> Missing required configuration …node.id… which has no default value
 broker!> Missing configuration …node.id… which is required when …process.roles… is defined
 broker!> Missing configuration …node.id…
+broker!> Unknown process role '…' (only 'broker' and 'controller' are allowed roles)
+broker!> Duplicate role names found in
+broker!> You must set …node.id… to the same value as …broker.id
+broker!> No @ found in dynamic voter string
+broker!> in dynamic voter string
+broker!> You must specify a valid non-negative node ID
+broker!> No controller listeners found
+broker!> You must specify the name of the initial controller listener
+broker!> Failed to parse voter ID as an integer from
+broker!> Error parsing host and port in voter string
+broker!> Expected voter ID in form
+broker!> is not supported in KRaft mode
 Note: Two brokers have the same `node.id`, or the former process of this broker has not ended yet: its session lasts
 some seconds.
 broker!> because the controller returned error DUPLICATE_BROKER_REGISTRATION
+broker!> Another broker is registered with that broker id
 broker!> DUPLICATE_BROKER_REGISTRATION
 broker!> DuplicateBrokerRegistrationException
 broker!> Error while creating ephemeral at …, node already exists and owner
@@ -117,6 +142,8 @@ broker!> Fencing broker … because its session has timed out
 Note: The version of the metadata is too old or too new for this broker: see `kafka-features describe`, and upgrade
 one version at a time. Kafka 4.0 needs at least metadata version 3.3.
 broker!> INVALID_REGISTRATION
+broker!> A non-KRaft version … given for
+broker!> No valid metadata.version
 broker!> Unable to register because the broker does not support …version
 """)
 
@@ -174,9 +201,22 @@ broker!> requirement failed: There must be at least one advertised listener
 Note: The start script of the image stops, because no listener is encrypted: set `ALLOW_PLAINTEXT_LISTENER=yes` for a
 trial, or a listener with TLS or SASL.
 broker!> does not configure a secure listener
+broker!> Role 'controller' enabled but listener … not found in KAFKA_CFG_LISTENERS
+broker!> not found in KAFKA_CFG_LISTENERS
+broker!> There are listeners bound to the same port
+broker!> The allowed values for KAFKA_
 broker!> ALLOW_PLAINTEXT_LISTENER=yes to allow the container to be started with a plaintext listener
 Note:
-broker!> controller.listener.names must contain at least one value appearing in the 'listeners' configuration
+broker!> controller.listener.names must contain at least one value
+broker!> controller.listener.names must not contain a value appearing in the 'listeners' configuration
+broker!> config must only contain KRaft controller listeners from
+broker!> Controller listener with name … defined in controller.listener.names not found in
+broker!> Listener with name … defined in … not found in
+broker!> Listener with … defined in … not found in
+broker!> Invalid security protocol …defined in
+broker!> Error parsing configuration property 'listener
+broker!> Could not find listenerName
+broker!> advertised.listeners contains listener
 broker!> controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration value
 broker!> The listeners config must only contain KRaft controller listeners from controller.listener.names
 broker!> There must be at least one advertised listener
@@ -187,6 +227,9 @@ broker!> No security protocol defined for listener
 == no-controller
 Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.
 broker!> Unable to register broker … because of an
+broker!> Unable to send broker heartbeat for
+broker!> Shutting down because we were unable to register with the controller quorum
+broker!> Timed out waiting for the controller to approve controlled shutdown
 broker!> Unable to register broker … because the controller returned an invalid response type
 broker!> Cancelled in-flight BROKER_REGISTRATION request
 broker!> Election has timed out, backing off for
@@ -202,4 +245,7 @@ broker!> Timed out waiting for connection while in state
 broker> KeeperErrorCode = ConnectionLoss
 broker> Unable to connect to zookeeper server within timeout
 broker!> Unable to connect to zookeeper server '
+broker!> cub zk-ready
+broker!> Failed to connect to Zookeeper
+broker!> ZookeeperScalingException
 """)

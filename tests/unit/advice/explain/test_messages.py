@@ -143,12 +143,10 @@ def test_a_message_alone(text: str, fault: Fault) -> None:
 
 
 def test_a_code_without_a_remedy_is_still_named() -> None:
-    explanation = explained(
-        "org.apache.kafka.common.errors.DelegationTokenNotFoundException / DELEGATION_TOKEN_NOT_FOUND"
-    )
+    explanation = explained("org.apache.kafka.common.errors.FencedStateEpochException / FENCED_STATE_EPOCH")
 
     (cause,) = explanation.causes
     assert cause.faults == ()
     code = cause.matches[0].code
     assert code
-    assert (code.number, code.retriable) == (62, False)
+    assert (code.number, code.name) == (124, "FENCED_STATE_EPOCH")

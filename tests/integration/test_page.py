@@ -117,6 +117,68 @@ def test_what_is_selected_is_explained_in_words(browser: Browser) -> None:
         assert browser.text("#selection h4") == "The whole cluster"
 
 
+def test_the_story_of_a_client_is_in_one_place(browser: Browser) -> None:
+    page = troubled()
+    (prod,) = page["clusters"]
+    etl = prod["clients"][3]
+    etl["unusable"] = [{"what": "<orders>-3", "name": "LEADER_NOT_AVAILABLE"}]
+    refusal = {"api": "JoinGroup", "family": "group", "name": "<pay>", "client": "127.0.0.1", "client_id": "etl"}
+    prod["access"] = {
+        "rules": [],
+        "refused": 3,
+        "latest": [
+            {**refusal, "reason": "--read-only", "error": 30, "times": 3, "last": 1.0},
+            {**refusal, "reason": "--read-only", "error": 30, "times": 1, "last": 1.0, "client_id": "another"},
+        ],
+    }
+    with shown(browser, page):
+        browser.click("#clients [role=option]:nth-child(4)")
+        rows = "[...document.querySelectorAll('#selection-facts dt')].map(t => [t.innerText, t.nextSibling.innerText])"
+        story = dict(browser.js(rows))
+        assert "etl at 127.0.0.1 says that it is librdkafka 2.11.1." in browser.text("#selection")
+        assert "kproxy has known it since" in browser.text("#selection")
+        assert "Finding about it: A client writes to a broker that does not lead" in browser.text("#selection")
+        assert ": Produce 812 times, Metadata 3 times (last at " in story["Asked"]
+        assert story["Received"].startswith("b1.prod.internal:9092 is at localhost:9093, b2.prod")
+        produce, partition, refused = story["Failed"].split("; ")
+        assert produce.startswith("Produce 14 times: NOT_LEADER_OR_FOLLOWER (6), last at ")
+        assert partition == "<orders>-3: LEADER_NOT_AVAILABLE"
+        assert refused.startswith("kproxy refused JoinGroup <pay> 3 times, last at ")
+        browser.click("#clients [role=option]:nth-child(1)")
+        assert dict(browser.js(rows))["Failed"] == "nothing, by the first error code of each response"
+
+
+def test_a_node_that_cannot_be_reached_has_the_commands_that_help(browser: Browser) -> None:
+    command = "kproxy doctor --via ssh://bastion.example -b kafka-1.prod.internal:9092 " + "--map node:1=HOST:PORT " * 5
+    fix = ["# to find out why", command.strip()]
+    with shown(browser, snapshot(findings=[finding(fault="node-unreachable", fix=fix), finding(fault="other")])):
+        assert browser.js("[...document.querySelectorAll('.finding pre')].map(p => p.hidden)") == [False, True]
+        assert browser.js("document.querySelector('.finding pre').textContent").split("\n") == fix
+        browser.size(400, 800)
+        assert browser.js("document.documentElement.scrollWidth") == 400
+
+
+def test_lines_of_one_kind_are_one_event(browser: Browser) -> None:
+    alike = {"times": 12, "since": time.time() - 60, "like_it": ["refused b", "refused <c>"], "like_it_left_out": 4}
+    with shown(browser, snapshot(events=[event(1, "refused a", "WARNING", **alike), event(2, "alone")])) as live:
+        details = "document.querySelector('#events li:last-child details')"
+        assert browser.js(f"{details}.querySelector('summary').textContent") == "6 lines like it"
+        assert not browser.js(f"{details}.open")
+        browser.js(f"{details}.querySelector('summary').focus()")
+        browser.key("Enter")
+        browser.wait_for(f"{details}.open")
+        assert browser.text("#events li:last-child details").split("\n")[1:] == [
+            "refused b",
+            "refused <c>",
+            "and 4 more",
+        ]
+        assert not browser.js("document.querySelector('#events li:first-child details').checkVisibility()")
+        newer = alike | {"times": 13, "like_it": ["refused a", "refused b"]}
+        update(browser, live, snapshot(events=[event(1, "refused d", "WARNING", **newer), event(2, "alone")]))
+        assert browser.js(f"{details}.open")
+        assert browser.text("#events li:last-child details").split("\n")[1:] == ["refused a", "refused b", "and 4 more"]
+
+
 def test_the_upstream_that_clients_are_not_led_to_is_shown_too(browser: Browser) -> None:
     blue = {"name": "blue", "active": True, "bootstrap_servers": ["old:9092"], "cluster_id": "b", "refuses": None}
     green = {**blue, "name": "green", "active": False, "bootstrap_servers": ["<new>:9092"], "cluster_id": "g"}
@@ -277,17 +339,28 @@ HOSTILE = [
 
 def test_hostile_names_do_no_harm(browser: Browser) -> None:
     assert len(HOSTILE) > 200
-    clients = [client(name, {"1": 1, name: 1}, software=name, address=name) for name in HOSTILE]
+    story = [
+        {
+            "asked": [{"api": name, "requests": 1, "last": 0, "errors": 1, "last_error": {"code": 1, "name": name}}],
+            "addresses": [{"from": name, "to": name}],
+            "unusable": [{"what": name, "name": name}],
+        }
+        for name in HOSTILE
+    ]
+    clients = [
+        client(name, {"1": 1, name: 1}, software=name, address=name, **told)
+        for name, told in zip(HOSTILE, story, strict=True)
+    ]
     groups = [{"group": name, "clients": [name], "members": 1, "node": name} for name in HOSTILE]
     apis = [{"node": name, "api": name, **traffic(1)} for name in HOSTILE]
     nodes = [node(1, advertised=HOSTILE[0], local=HOSTILE[3], dial=HOSTILE[7], problem=HOSTILE[1], proof=HOSTILE[2])]
     nodes += [node(i, advertised=name, dial=name) for i, name in enumerate(HOSTILE[:20], start=2)]
     one = cluster(name=HOSTILE[0], clients=clients, groups=groups, apis=apis, nodes=nodes, via=HOSTILE[:3])
     findings = [
-        finding(fault=str(i), cluster=HOSTILE[0], client=name, title=name, text=name, why=name, check=name, advice=name)
+        finding(fault=str(i), cluster=HOSTILE[0], client=name, title=name, text=name, why=name, advice=name, fix=[name])
         for i, name in enumerate(HOSTILE)
     ]
-    events = [event(i, name, name, meaning=name, fix=name) for i, name in enumerate(HOSTILE[:100])]
+    events = [event(i, name, name, meaning=name, fix=name, like_it=[name]) for i, name in enumerate(HOSTILE[:100])]
     made = snapshot(version=HOSTILE[1], clusters=[one, cluster(name=HOSTILE[1])], findings=findings, events=events)
     # Half of a character beyond the BMP is valid in JSON, as an escape.
     assert "\\ud83d" in json.dumps(made)
@@ -304,7 +377,7 @@ def test_hostile_names_do_no_harm(browser: Browser) -> None:
         for i in range(1, 22):
             browser.js(f"document.querySelector('#nodes [role=option]:nth-child({i})').click()")
         after = set(json.loads(browser.js(elements)))
-        assert after - before <= {"CODE", "BDI", "DETAILS", "SUMMARY", "H3", "DT", "DD", "TIME", "BUTTON"}
+        assert after - before <= {"CODE", "PRE", "BDI", "DETAILS", "SUMMARY", "H3", "DT", "DD", "TIME", "BUTTON"}
         assert browser.js(inline) == 0
         assert "errors" in browser.js("document.title")
         text = browser.js("document.body.textContent")

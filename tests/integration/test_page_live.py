@@ -73,6 +73,10 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path, browser: Browser) -> 
         browser.click("#nodes [role=option]:nth-child(3)")
         assert "kproxy listens on" in browser.text("#selection")
         assert "kafka-2.cluster.internal:9092" in browser.text("#selection")
+        browser.click("#clients [role=option][aria-label^=till]")
+        browser.wait_for("document.querySelector('#selection-facts').innerText.includes('Produce')")
+        assert f"kafka-2.cluster.internal:9092 is at {proxy.node(2)['local']}" in browser.text("#selection-facts")
+        browser.click("#nodes [role=option]:nth-child(3)")
         assert serious(browser) == []
 
         own.kill(2)
@@ -80,7 +84,13 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path, browser: Browser) -> 
             "document.querySelector('#cluster-words').innerText.includes('1 of 3 nodes cannot be reached')"
         )
         browser.wait_for("document.querySelector('#selection').innerText.includes('connection refused')")
+        command = f"kproxy doctor {own.bootstrap}"
+        browser.wait_for(f"document.querySelector('.finding:first-child pre').textContent.includes('{command}')")
         assert serious(browser) == []
+        # Once the others lead its partitions, no client asks for metadata for minutes: kproxy has to ask itself.
+        own.wait_fenced(2)
+        reader.list_topics(timeout=60)
+        browser.wait_for("document.querySelector('#findings').innerText.includes('not in the cluster')")
         own.restart(2)
         browser.wait_for("document.querySelector('#cluster-words').innerText.includes('All 3 nodes can be reached')")
 

@@ -25,7 +25,7 @@ from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.admin.tlsstream import admin_tls
-from kproxy.proxy.app import logs
+from kproxy.proxy.app import logs, nextstep
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.app.control import Control, release_signals
 from kproxy.proxy.app.neighbours import warn_about_neighbours
@@ -343,6 +343,11 @@ class App:
         reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
         return Readiness(reasons, [line for cluster in clusters for line in unreachable_nodes(cluster)])
 
+    def _fix_lines(self, cluster: ClusterStatus) -> Sequence[str]:
+        if self._invocation is None:
+            return ()
+        return nextstep.fix_lines(self._invocation, self._config, cluster)
+
     def _page(
         self, tasks: SupervisedTaskGroup, feed: Feed, events: EventLog
     ) -> Callable[[], AsyncGenerator[bytes, None]]:
@@ -350,7 +355,7 @@ class App:
         def live() -> Live:
             from kproxy.proxy.watch.live import Live  # megabytes that only the page needs
 
-            return Live(tasks.create_task, feed, self.status, self._sessions.shown, events)
+            return Live(tasks.create_task, feed, self.status, self._sessions.shown, events, self._fix_lines)
 
         return lambda: live().view()
 

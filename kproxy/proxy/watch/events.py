@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from kproxy.base.messages.message import Message
+from kproxy.base.messages.message import Message, MessageText
 from kproxy.base.printable import one_line
 
 # Lines that are kept, and characters of each.
@@ -18,6 +19,9 @@ _WORD = re.compile(r"[A-Za-z0-9_]+")
 _REFUSED = "refused a connection from "
 # A client without its port, which differs each time.
 _CLIENT = re.compile(rf"^({_REFUSED}\S+):\d{{1,5}}(?=: )")
+# What varies in the text that a logging call formats; and the letters that the rest must have to name a kind of line.
+_FIELD = re.compile(r"%[-+ #0-9.]*[a-zA-Z%]")
+_LETTERS = 12
 _LEFT_OUT = re.compile(r" \((\d{1,9}) times more since\)$")
 
 
@@ -36,6 +40,8 @@ class LogEvent:
     """The Unix time at which it was written first."""
     times: int = 1
     """The number of times that it was written."""
+    template: str = ""
+    """The text before names and addresses were put into it; "" if it says nothing without them."""
 
     @property
     def refused(self) -> str:
@@ -50,12 +56,20 @@ class LogEvent:
         """The declaration of the most precise message in this line."""
         return None if self.level == "INFO" else _declaration(self.text)
 
+    @property
+    def kind(self) -> tuple[str, str]:
+        """The same for lines that say the same of other clients or nodes."""
+        message = self.declaration
+        return self.level, self.template or self.text if message is None else message.text
+
 
 class EventLog(logging.Handler):
     """Keeps the last lines of the log. It costs nothing except while a line is logged.
 
     The same line again is the same event: it moves to the end, and its `times` grow. So a client that is refused each
-    second does not displace all other lines. Two lines are also the same if they differ in the client's port only.
+    second does not displace all other lines. Two lines are also the same if they differ in the client's port only. If
+    there are too many, the oldest line of the most frequent template gives way: a thousand clients displace none but
+    their own lines.
     """
 
     def __init__(self) -> None:
@@ -75,17 +89,27 @@ class EventLog(logging.Handler):
             event_before = self._kept.pop(key, None)
             if event_before is None:
                 self._number += 1
-                event = LogEvent(self._number, record.created, record.levelname, text, record.created, times)
+                at, level = record.created, record.levelname
+                event = LogEvent(self._number, at, level, text, at, times, _template(record))
             else:
                 event = replace(event_before, time=record.created, text=text, times=event_before.times + times)
             self._kept[key] = event
             if len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
+                templates = Counter(kept.template or key for key, kept in self._kept.items())
+                (most, _), *_ = templates.most_common(1)
+                del self._kept[next(key for key, kept in self._kept.items() if (kept.template or key) == most)]
 
     def last(self) -> Sequence[LogEvent]:
         """Return the events, the oldest first."""
         with self._writing:
             return tuple(self._kept.values())
+
+
+def _template(record: logging.LogRecord) -> str:
+    if isinstance(record.msg, MessageText):
+        return record.msg.message.text
+    text = str(record.msg)[:_LONGEST] if record.args else ""
+    return text if sum(map(str.isalpha, _FIELD.sub("", text))) >= _LETTERS else ""
 
 
 def _counted(text: str) -> tuple[str, int]:

@@ -94,7 +94,11 @@ class FindingTracker:
     def tick(
         self, now: float, tally: Tally, clusters: Sequence[ClusterStatus], sessions: Sequence[SessionStatus]
     ) -> list[LiveDiagnostic]:
-        """Return the current findings, the oldest first."""
+        """Return the current findings, the most urgent first.
+
+        Nodes that cannot be reached explain what clients complain of, so they come before other errors, and these
+        before warnings; of equals, the newest comes first.
+        """
         for cluster in clusters:
             own = [session for session in sessions if session.cluster == cluster.name]
             for finding in _cluster_findings(now, tally, cluster, own):
@@ -104,7 +108,11 @@ class FindingTracker:
             for key, (finding, last) in self._tracked.items()
             if now - last <= (0.0 if finding.fault in _STATES else _SHOWN_FOR)
         }
-        return sorted((finding for finding, _ in self._tracked.values()), key=lambda each: each.since or 0.0)[:_MOST]
+        return sorted((finding for finding, _ in self._tracked.values()), key=_urgency)[:_MOST]
+
+
+def _urgency(finding: LiveDiagnostic) -> tuple[bool, bool, float]:
+    return finding.fault not in _STATES, finding.severity is not ERROR, -(finding.since or 0.0)
 
 
 def _cluster_findings(

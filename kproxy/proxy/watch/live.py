@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from time import time
@@ -21,7 +21,7 @@ from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, Upst
 from kproxy.proxy.watch.events import EventLog, LogEvent
 from kproxy.proxy.watch.feed import Feed, TooManyReaders
 from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic, live_diagnostic
-from kproxy.proxy.watch.rates import Rates
+from kproxy.proxy.watch.rates import Rates, error_json
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
 log = logging.getLogger(__name__)
@@ -31,13 +31,16 @@ MOST_VIEWERS = 16
 # How often there is a new snapshot, in seconds; what it has of a cluster at most, the busiest.
 _EVERY = 1.0
 _CLIENTS, _GROUPS, _APIS = 200, 200, 500
+# What it has at most of one client's requests, and the lines of the log that it has of one kind beside the newest.
+_APIS_OF_CLIENT, _LIKE_IT = 10, 5
 _NOTHING = Rates()
 
 
 class Live:
     """Computes the snapshots while pages are open.
 
-    `create_task` makes a task whose failure ends nothing else; `status` and `sessions` return the current state.
+    `create_task` makes a task whose failure ends nothing else; `status` and `sessions` return the current state. `fix`
+    returns the lines that help where nodes of a cluster cannot be reached.
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class Live:
         status: Callable[[], Status],
         sessions: Callable[[], Sequence[SessionStatus]],
         events: EventLog,
+        fix: Callable[[ClusterStatus], Sequence[str]] = lambda _: (),
     ) -> None:
         self._create_task = create_task
         self._feed = feed
         self._status = status
         self._sessions = sessions
         self._events = events
+        self._fix = fix
         self._viewers = 0
         self._task: asyncio.Task[None] | None = None
         self._snapshot = b""
@@ -117,10 +122,12 @@ class Live:
             if finding is not None:
                 findings.note(finding, event.time)
         findings_now = findings.tick(now, tally, status.clusters, sessions)
+        lost = {finding.cluster for finding in findings_now if finding.fault is Fault.NODE_UNREACHABLE}
+        fixes = {cluster.name: tuple(self._fix(cluster)) for cluster in status.clusters if cluster.name in lost}
         clusters = []
         for cluster in status.clusters:
             clusters.append(
-                self._cluster(tally, cluster, [session for session in sessions if session.cluster == cluster.name])
+                self._cluster(now, tally, cluster, [session for session in sessions if session.cluster == cluster.name])
             )
             await asyncio.sleep(0)  # the data plane shares this thread
         value = {
@@ -130,14 +137,16 @@ class Live:
             "reloads": status.reloads,
             "draining": status.draining,
             "clusters": clusters,
-            "findings": [_finding(finding) for finding in findings_now],
-            "events": [_event(event) for event in self._events.last()],
+            "findings": [_finding(finding, fixes) for finding in findings_now],
+            "events": [_event(alike) for alike in _by_kind(self._events.last())],
         }
         self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
         self._new.set()
         self._new.clear()
 
-    def _cluster(self, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
+    def _cluster(
+        self, now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
+    ) -> dict[str, Any]:
         value = {name: getattr(cluster, name) for name in _OF_CLUSTERS}
         value["nodes"] = [
             asdict(node) | {"traffic": self._shown(tally.nodes.get((cluster.name, node.node), _NOTHING))}
@@ -152,9 +161,9 @@ class Live:
         apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
         apis.sort(key=lambda entry: -entry[2].requests)
         value["apis"] = [{"node": node, "api": api, **self._shown(rates)} for node, api, rates in apis[:_APIS]]
-        return value | self._clients(tally, cluster.name, sessions) | _groups(tally, cluster.name)
+        return value | self._clients(now, tally, cluster.name, sessions) | _groups(tally, cluster.name)
 
-    def _clients(self, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
+    def _clients(self, now: float, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
         of_client: dict[ClientKey, list[SessionStatus]] = defaultdict(list)
         for session in sessions:
             of_client[ClientKey(name, session.client.rpartition(":")[0], session.client_id, session.software)].append(
@@ -170,6 +179,8 @@ class Live:
             nodes: dict[str, int] = defaultdict(int)
             for session in of_client[client]:
                 nodes[session.node] += 1
+            activity = clients.get(client) or ClientActivity(first_seen=now)
+            times = [activity.first_seen, *(session.since for session in of_client[client])]
             shown.append(
                 {
                     "address": client.address,
@@ -177,8 +188,9 @@ class Live:
                     "software": client.software,
                     "sessions": len(of_client[client]),
                     "nodes": nodes,
-                    "since": min((session.since for session in of_client[client]), default=None),
-                    "traffic": self._shown(_rates(clients.get(client))),
+                    "since": round(min(times), 3),
+                    "traffic": self._shown(activity.rates),
+                    **_story(activity),
                 }
             )
         return {"clients": shown, "clients_left_out": max(0, len(busiest) - _CLIENTS)}
@@ -231,10 +243,12 @@ def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveDiagnost
     return live_diagnostic(message.fault, cluster, text, client=event.refused)
 
 
-def _finding(finding: LiveDiagnostic) -> dict[str, Any]:
+def _finding(finding: LiveDiagnostic, fixes: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return a finding with its remedy; `fixes` are the lines that help where nodes cannot be reached, by cluster."""
     remedy = remedies.remedy_of(Fault(finding.fault))
+    fix = fixes.get(finding.cluster, ()) if finding.fault is Fault.NODE_UNREACHABLE else ()
     return to_json(
-        replace(finding, why=remedy.cause),
+        replace(finding, why=remedy.cause, fix=fix),
         cluster=finding.cluster,
         node=finding.node,
         client=finding.client,
@@ -245,16 +259,45 @@ def _finding(finding: LiveDiagnostic) -> dict[str, Any]:
     )
 
 
-def _event(event: LogEvent) -> dict[str, Any]:
-    message = event.declaration
+def _story(activity: ClientActivity) -> dict[str, Any]:
+    """Return what a client has asked since a page is open, what it received, and what failed."""
+    by_weight = sorted(activity.apis.items(), key=lambda entry: (-entry[1].errors, -entry[1].requests))
+    asked = [
+        {"api": api, "requests": use.requests, "last": round(use.last, 3), "errors": use.errors}
+        | {"last_error": error_json(use.last_error, error_name)}
+        for api, use in by_weight[:_APIS_OF_CLIENT]
+    ]
+    return {
+        "observed_since": round(activity.first_seen, 3),
+        "asked": asked,
+        "asked_left_out": max(0, len(by_weight) - _APIS_OF_CLIENT),
+        "addresses": [{"from": advertised, "to": local} for advertised, local in activity.rewritten.items()],
+        "unusable": [{"what": what, "name": error_name(code)} for what, code in activity.unusable],
+    }
+
+
+def _by_kind(events: Sequence[LogEvent]) -> Sequence[Sequence[LogEvent]]:
+    """Return the lines of each kind, the kind of the newest line last; of one kind, the newest line is last."""
+    kinds: dict[tuple[str, str], list[LogEvent]] = {}
+    for event in events:
+        kinds[event.kind] = [*kinds.pop(event.kind, []), event]
+    return list(kinds.values())
+
+
+def _event(alike: Sequence[LogEvent]) -> dict[str, Any]:
+    """Return the lines of one kind as one event."""
+    *others, newest = alike
+    message = newest.declaration
     remedy = None if message is None or message.fault is Fault.KPROXY else remedies.remedy_of(message.fault)
     return {
-        "number": event.number,
-        "time": round(event.time, 3),
-        "level": event.level,
-        "text": event.text,
-        "since": round(event.since, 3),
-        "times": event.times,
+        "number": min(event.number for event in alike),
+        "time": round(newest.time, 3),
+        "level": newest.level,
+        "text": newest.text,
+        "since": round(min(event.since for event in alike), 3),
+        "times": sum(event.times for event in alike),
+        "like_it": [event.text for event in reversed(others[-_LIKE_IT:])],
+        "like_it_left_out": max(0, len(others) - _LIKE_IT),
         "meaning": None if remedy is None else remedy.cause,
         "fix": None if message is None else message.meaning,
     }

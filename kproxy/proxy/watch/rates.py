@@ -109,7 +109,7 @@ class Rates:
 
     def as_json(self, name: Callable[[int], str]) -> dict[str, Any]:
         """Return the rates as the page gets them; `name` returns the name of an error code."""
-        last, p50, p99 = self.last_error, self.percentile(0.5), self.percentile(0.99)
+        p50, p99 = self.percentile(0.5), self.percentile(0.99)
         return {
             "requests": round(self._shown[0], 1),
             "from_client": round(self._shown[1]),
@@ -117,7 +117,12 @@ class Rates:
             "p50": None if p50 is None else round(p50, 6),
             "p99": None if p99 is None else round(p99, 6),
             "errors": sum(count for _, count in self._errors),
-            "last_error": None
-            if last is None
-            else {"api": last.api, "code": last.code, "name": name(last.code), "time": round(last.time, 3)},
+            "last_error": error_json(self.last_error, name),
         }
+
+
+def error_json(error: LastError | None, name: Callable[[int], str]) -> dict[str, Any] | None:
+    """Return an error as the page gets it."""
+    if error is None:
+        return None
+    return {"api": error.api, "code": error.code, "name": name(error.code), "time": round(error.time, 3)}

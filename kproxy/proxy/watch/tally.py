@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from kproxy.base.printable import one_line
 from kproxy.client.ask import contents
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -27,8 +28,8 @@ _TIMES, _MEMBERS = 200, 100
 _READ = 5
 # What a client that is newer than its broker gets before it asks again in an older version (KIP-511): no error.
 _NEGOTIATION = ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION
-# Unusable partitions that are kept of one client.
-_MAX_UNUSABLE = 3
+# Unusable partitions that are kept of one client, characters of their names (Kafka's own limit), and APIs.
+_MAX_UNUSABLE, _LONGEST_NAME, _MAX_APIS = 3, 249, 24
 
 
 class ClientKey(NamedTuple):
@@ -46,10 +47,25 @@ class ClientKey(NamedTuple):
 
 
 @dataclass(slots=True)
+class ApiUse:
+    """The requests of one client with one API. Times are Unix times."""
+
+    requests: int = 0
+    last: float = 0.0
+    """When the last one came."""
+    errors: int = 0
+    """Responses with an error code other than 0."""
+    last_error: LastError | None = None
+
+
+@dataclass(slots=True)
 class ClientActivity:
     """The activity of one client. Times are Unix times."""
 
     rates: Rates = field(default_factory=Rates)
+    first_seen: float = 0.0
+    apis: dict[str, ApiUse] = field(default_factory=dict)
+    """What it has asked, by API: the first APIs that it used."""
     metadata_times: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
     """When the client asked for metadata."""
     refusal_times: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
@@ -63,6 +79,33 @@ class ClientActivity:
     unusable: tuple[tuple[str, int], ...] = ()
     """Partitions and topics that the client cannot use, by the last metadata that was read, and Kafka's error codes."""
     last_seen: float = 0.0
+
+    def note(self, observed: ObservedExchange) -> None:
+        """Take in an exchange of the client."""
+        exchange, api, at = observed.exchange, observed.exchange.api, observed.time
+        self.note_presence(at)
+        self.nodes.add(observed.labels.node)
+        if api in self.apis or len(self.apis) < _MAX_APIS:
+            use = self.apis.setdefault(api, ApiUse())
+            use.requests, use.last = use.requests + 1, at
+        if api == "Metadata":
+            self.metadata_times.append(at)
+            self.rewritten = dict(exchange.rewritten) or self.rewritten
+            if exchange.metadata:
+                self.metadata = exchange.version, exchange.metadata
+        elif api == "SaslAuthenticate" and exchange.error:
+            self.refusal_times.append(at)
+
+    def note_presence(self, now: float) -> None:
+        """Note that the client has sent a request, or has a session."""
+        self.first_seen = self.first_seen or now
+        self.last_seen = now
+
+    def note_error(self, error: LastError) -> None:
+        """Note that a response to the client had an error code."""
+        self.rates.add_error(error)
+        if (use := self.apis.get(error.api)) is not None:
+            use.errors, use.last_error = use.errors + 1, error
 
 
 @dataclass(slots=True)
@@ -101,22 +144,16 @@ class Tally:
         client = ClientKey(labels.cluster, _host(labels.client), exchange.client_id, exchange.software)
         activity = _get_or_add(self.clients, client, ClientActivity, "client")
         if activity is not None:
-            counted.append(activity.rates)
-            activity.last_seen = observed.time
-            activity.nodes.add(labels.node)
-            if api == "Metadata":
-                activity.metadata_times.append(observed.time)
-                activity.rewritten = dict(exchange.rewritten) or activity.rewritten
-                if exchange.metadata:
-                    activity.metadata = exchange.version, exchange.metadata
-            elif api == "SaslAuthenticate" and exchange.error:
-                activity.refusal_times.append(observed.time)
+            activity.note(observed)
+            activity.rates.add(*sizes)
         for rates in counted:
             rates.add(*sizes)
         if exchange.error and (exchange.key, exchange.error) != _NEGOTIATION:
             error = LastError(api, exchange.error, observed.time)
             for rates in counted:
                 rates.add_error(error)
+            if activity is not None:
+                activity.note_error(error)
         if exchange.group:
             self._note_group(observed)
 
@@ -145,7 +182,7 @@ class Tally:
         for client in clients_now:
             activity = _get_or_add(self.clients, client, ClientActivity, "client")
             if activity is not None:
-                activity.last_seen = now
+                activity.note_presence(now)
         for client, activity in list(self.clients.items()):
             activity.rates.tick(elapsed, now)
             if now - activity.last_seen > _FORGET:
@@ -170,10 +207,11 @@ def _unusable(metadata: contents.ClusterContents) -> Iterable[tuple[str, int]]:
     """Yield the topics and partitions that a client cannot use, and Kafka's error code."""
     for topic in metadata.topics:
         if topic.error:
-            yield topic.name, topic.error
+            yield one_line(topic.name, _LONGEST_NAME), topic.error
         for partition in topic.partitions:
             if partition.is_leaderless:
-                yield f"{topic.name}-{partition.index}", partition.error or ErrorCode.LEADER_NOT_AVAILABLE.value
+                name = f"{one_line(topic.name, _LONGEST_NAME)}-{partition.index}"
+                yield name, partition.error or ErrorCode.LEADER_NOT_AVAILABLE.value
 
 
 def _get_or_add(rows: dict[K, V], key: K, make: type[V], kind: str) -> V | None:

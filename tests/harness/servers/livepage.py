@@ -196,6 +196,16 @@ def node(number: int, **more: Any) -> Snapshot:
     }
 
 
+def asked(api: str, requests: int, errors: int = 0) -> Snapshot:
+    return {
+        "api": api,
+        "requests": requests,
+        "last": time.time() - 2,
+        "errors": errors,
+        "last_error": traffic(1, errors)["last_error"],
+    }
+
+
 def client(name: str, nodes: dict[str, int], **more: Any) -> Snapshot:
     return {
         "address": "127.0.0.1",
@@ -205,6 +215,11 @@ def client(name: str, nodes: dict[str, int], **more: Any) -> Snapshot:
         "nodes": nodes,
         "since": time.time() - 200,
         "traffic": traffic(8),
+        "observed_since": time.time() - 100,
+        "asked": [],
+        "asked_left_out": 0,
+        "addresses": [],
+        "unusable": [],
         **more,
     }
 
@@ -251,6 +266,7 @@ def finding(**more: Any) -> Snapshot:
         "since": time.time() - 60,
         "title": "A broker's name cannot be resolved",
         "text": "Broker 2 advertises `kafka-2.internal:9092`; kproxy cannot resolve this name.",
+        "fix": [],
         "why": "The broker advertises a name that only machines in its own network know.",
         "check": "`getent hosts kafka-2.internal` prints nothing on this machine.",
         "advice": "Tell kproxy where the broker is: `--map kafka-2.internal:9092=10.0.0.2:9092`.",
@@ -264,6 +280,10 @@ def event(number: int, text: str, level: str = "INFO", **more: Any) -> Snapshot:
         "time": time.time() - 100 + number,
         "level": level,
         "text": text,
+        "since": time.time() - 100 + number,
+        "times": 1,
+        "like_it": [],
+        "like_it_left_out": 0,
         "meaning": None,
         "fix": None,
         **more,
@@ -322,6 +342,8 @@ def troubled(second: float = 0) -> Snapshot:
             address="127.0.0.1" if i < 4 else f"172.17.0.{i}",
             software=software,
             traffic=traffic(wave(rate, i), 14 if name == "etl" else 0, p99=wave(0.018, i)),
+            asked=[asked("Produce", 812, 14 if name == "etl" else 0), asked("Metadata", 3)],
+            addresses=[{"from": f"b{n}.prod.internal:9092", "to": f"localhost:{9092 + n}"} for n in range(1, 7)],
         )
         for i, (name, to, software, rate) in enumerate(names)
     ]

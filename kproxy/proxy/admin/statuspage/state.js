@@ -132,7 +132,7 @@ function announce(text) {
   }, 1500);
 }
 function showFindings() {
-  const all = [...now.findings].sort((a, b) => (a.severity === b.severity ? b.since - a.since : a.severity === "error" ? -1 : 1));
+  const all = now.findings; // the most urgent first
   const keys = new Map(all.map((f) => [findingKey(f), shown(f.title)]));
   if (told_of) {
     for (const [key, title] of keys) if (!told_of.has(key)) announce(`New finding: ${title}`);
@@ -145,9 +145,10 @@ function showFindings() {
   const rows = all.slice(0, findingsLeft.open ? 200 : findingsLeft.few);
   keyed($("findings-list"), rows, findingKey, (f) => {
     const row = el("li", "finding"), words = el("dl"), details = el("details", "", el("summary", "", "Cause and remedy"), words);
-    row.kproxyPart = { badge: el("span", "badge"), title: el("h3"), where: el("span", "where"), text: el("p"), why: el("dd"), check: el("dd"), advice: el("dd") };
+    row.kproxyPart = { badge: el("span", "badge"), title: el("h3"), where: el("span", "where"), text: el("p"), fix: el("pre"), why: el("dd"), check: el("dd"), advice: el("dd") };
     for (const [key, label] of [["why", "Cause"], ["check", "Check"], ["advice", "Do"]]) words.append(el("dt", "", label), row.kproxyPart[key]);
-    row.append(el("div", "about", row.kproxyPart.badge, row.kproxyPart.title, row.kproxyPart.where), row.kproxyPart.text, details);
+    const { badge, title, where, text, fix } = row.kproxyPart;
+    row.append(el("div", "about", badge, title, where), text, fix, details);
     details.open = first && f === all[0];
     const show = el("button", "", "Show in the picture");
     show.type = "button";
@@ -170,6 +171,8 @@ function showFindings() {
     const where = [now.clusters.length > 1 && `cluster ${shown(f.cluster)}`, f.node && labelName(f.node), f.client && name(f.client), `since ${clock(f.since)}`];
     rich(part.where, where.filter(Boolean).join(" · "));
     setText(part.text, f.text);
+    put(part.fix, (f.fix ?? []).map((line) => shown(line, 2000)).join("\n"));
+    hide(part.fix, !f.fix?.length);
     for (const key of ["why", "check", "advice"]) {
       setText(part[key], f[key] ?? "");
       hide(part[key], !f[key]);

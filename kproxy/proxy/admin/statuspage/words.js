@@ -32,8 +32,25 @@ function aboutClient(c, k) {
   const text = [`${name(k.client_id)} at ${name(k.address)} ${k.software ? `says that it is ${name(k.software)}` : "does not say which software it is"}.`,
     `It has ${count(k.sessions, "session")}${places.length ? `: ${listed(places.slice(0, 6).map(([label, n]) => `${n} to ${labelName(label)}`))}${places.length > 6 ? `, and others to ${places.length - 6} more` : ""}` : ""}. kproxy has known it since ${clock(k.since)} (${span(now.time - k.since)}).`];
   if (groups.length) text.push(`A client of this name is in ${groups.length === 1 ? "group" : "groups"} ${listed(groups.slice(0, 5).map((one) => name(one.group, 60)))}.`);
-  return { title: `Client ${shown(k.client_id, 60) || "without a client id"}`, text, facts: facts(T(k.traffic), k.sessions), drawn: [[`k ${c.name} ${clientKey(k)}`, "Requests per second", per]] };
+  return { title: `Client ${shown(k.client_id, 60) || "without a client id"}`, text, facts: [...story(c, k), ...facts(T(k.traffic), k.sessions)],
+    drawn: [[`k ${c.name} ${clientKey(k)}`, "Requests per second", per]] };
 }
+/** What a client has asked since a page is open, what it received, what failed: labels and texts. */
+function story(c, k) {
+  const asked = k.asked ?? [], addresses = k.addresses ?? [], unusable = k.unusable ?? [], made = [];
+  const uses = asked.map((use) => `${shown(use.api)} ${times(use.requests)}${use.api === "Metadata" ? ` (last at ${clock(use.last)})` : ""}`);
+  if (uses.length) made.push(["Asked", `since ${clock(k.observed_since)}: ${uses.join(", ")}${k.asked_left_out ? `, and ${count(k.asked_left_out, "other API")}` : ""}`]);
+  if (addresses.length) made.push(["Received", addresses.map((one) => `${name(one.from)} is at ${name(one.to)}`).join(", ")]);
+  const failed = asked.filter((use) => use.errors).map((use) => `${shown(use.api)} ${times(use.errors)}: ${shown(use.last_error.name)} (${use.last_error.code}), last at ${clock(use.last_error.time)}`);
+  failed.push(...unusable.map((one) => `${name(one.what, 100)}: ${shown(one.name)}`));
+  const refused = (c.access?.latest ?? []).filter((one) => one.client === k.address && one.client_id === k.client_id).slice(-3);
+  failed.push(...refused.map((one) => `kproxy refused ${shown(one.api)} ${name(one.name, 100)} ${times(one.times)}, last at ${clock(one.last)}: ${shown(one.reason, 200)}`));
+  if (asked.length || failed.length) made.push(["Failed", failed.join("; ") || "nothing, by the first error code of each response"]);
+  return made;
+}
+const times = (n) => (n === 1 ? "once" : `${n.toLocaleString("en")} times`);
+/** A finding names a client by address and client id, by address alone if kproxy refused it, or by client id alone. */
+const concerns = (f, k) => [`${k.client_id || "a client without an id"} at ${k.address}`, k.address, k.client_id || null].includes(f.client);
 function aboutBootstrap(c) {
   const text = [`kproxy listens on ${name(c.listen)} for clients that do not know the cluster yet.${c.bootstrap ? ` They use ${name(c.bootstrap)} as their bootstrap server.` : ""}`,
     `kproxy connects them to ${c.bootstrap_servers.length > 1 ? "one of " : ""}${listed(c.bootstrap_servers.slice(0, 8).map((one) => name(one)))}, and puts local addresses into the answers.`,
@@ -60,7 +77,7 @@ function about() {
   const found = chosen.kind === "node" ? c.nodes.find((n) => n.node === chosen.key) : c.clients.find((k) => clientKey(k) === chosen.key);
   if (found) {
     const words = chosen.kind === "node" ? aboutNode(c, found) : aboutClient(c, found);
-    const ill = now.findings.filter((f) => f.cluster === c.name && (chosen.kind === "node" ? f.node === chosen.key : f.client === `${found.client_id} at ${found.address}`));
+    const ill = now.findings.filter((f) => f.cluster === c.name && (chosen.kind === "node" ? f.node === chosen.key : concerns(f, found)));
     if (ill.length) words.text.splice(1, 0, `${ill.length > 1 ? "Findings" : "Finding"} about it: ${listed(ill.slice(0, 4).map((f) => shown(f.title)))}; see above.`);
     return (chosen.words = words);
   }
@@ -71,7 +88,10 @@ function showSelection() {
   const words = about();
   put($("selection-h"), words.title);
   paragraphs($("selection-words"), words.text);
-  keyed($("selection-facts"), words.facts.flatMap(([label, value]) => [["dt", label, label], ["dd", label, value]]), ([tag, label]) => tag + label, ([tag]) => el(tag), (node, [, , text]) => put(node, text));
+  keyed($("selection-facts"), words.facts.flatMap(([label, value]) => [["dt", label, label], ["dd", label, value]]), ([tag, label]) => tag + label, ([tag]) => el(tag), (node, [, , text]) => {
+    rich(node, text);
+    cls(node, text.length > 40 ? "words" : "");
+  });
   keyed($("selection-history"), words.drawn, ([key]) => key, ([, label, unit]) => {
     const made = el("div", "drawn-big", el("span", "", el("span", "", label), el("span")), spark(unit, label));
     return made;
@@ -160,8 +180,9 @@ function showEvents() {
   hide($("events-none"), all.length > 0);
   keyed($("events"), rows, (e) => e.number, (e) => {
     const row = el("li"), level = ["INFO", "WARNING", "ERROR"].includes(e.level) ? e.level : "INFO";
-    const part = (row.kproxyPart = { time: el("time"), text: el("span"), times: el("span", "times") });
+    const part = (row.kproxyPart = { time: el("time"), text: el("span"), times: el("span", "times"), like: el("ul"), summary: el("summary") });
     row.append(part.time, el("span", `badge ${level}`, { INFO: "Info", WARNING: "Warning", ERROR: "Error" }[level]), el("p", "", part.text, part.times));
+    row.append((part.details = el("details", "", part.summary, part.like)));
     for (const [label, words] of [["It means: ", e.meaning], ["What to do: ", e.fix]]) if (words) {
       const line = el("p", "meaning");
       setText(line, label + words);
@@ -169,12 +190,15 @@ function showEvents() {
     }
     return row;
   }, (row, e) => {
-    const { time, text, times } = row.kproxyPart, often = e.times > 1;
+    const { time, text, times, details, summary, like } = row.kproxyPart, often = e.times > 1, others = e.like_it ?? [], rest = e.like_it_left_out || 0;
     put(time, clock(e.time));
     attr(time, "datetime", new Date(e.time * 1000).toISOString());
     setText(text, e.text);
     hide(times, !often);
     put(times, often ? ` ×${e.times.toLocaleString("en")} since ${clock(e.since)}` : "");
+    hide(details, !others.length);
+    put(summary, `${count(others.length + rest, "line")} like it`);
+    keyed(like, [...others, ...(rest ? [`and ${rest} more`] : [])].map((words, i) => [i, words]), ([i]) => i, () => el("li"), (item, [, words]) => setText(item, words));
   });
   more($("events-more"), all.length, eventsLeft, `and ${all.length - rows.length} older events`);
 }

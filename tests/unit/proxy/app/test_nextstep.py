@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig, Config, Map
-from kproxy.proxy.app.nextstep import Invocation, bootstrap_hints, node_hints
+from kproxy.proxy.app.nextstep import Invocation, bootstrap_hints, fix_lines, node_hints
 from kproxy.proxy.cluster.reachability import ExplorationState
 from tests.unit.proxy.status.clusters import cluster
 
@@ -43,6 +43,14 @@ def test_lost_nodes_are_mapped_in_the_line() -> None:
     maps = ["--map", "node:2=HOST:PORT", "--map", "node:3=HOST:PORT"]
     assert run_line(lines) == ["kproxy", "run", *TYPED.run_arguments, *maps]
     assert lines[1:] == [DOCTOR]
+
+
+def test_the_lines_of_a_finding_are_the_same_commands() -> None:
+    lost = cluster("good", "lost")
+    shown = fix_lines(TYPED, config(), lost)
+    other, doctor = (line.partition(": ") for line in node_hints(TYPED, config(), lost))
+    assert shown == [f"# {doctor[0]}", doctor[2], f"# {other[0]}", other[2]]
+    assert fix_lines(TYPED, config(), cluster()) == [f"# {doctor[0]}", doctor[2]]  # no bootstrap server answers
 
 
 def test_nothing_is_said_to_work_that_was_not_tried() -> None:

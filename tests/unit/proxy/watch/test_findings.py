@@ -13,7 +13,7 @@ from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
 from kproxy.proxy.watch.feed import ObservedExchange, SessionLabels
-from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic
+from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic, live_diagnostic
 from kproxy.proxy.watch.rates import LastError
 from kproxy.proxy.watch.tally import ClientKey, Tally
 from tests.unit.proxy.watch.made import NOW, PORTS, TOLD, cluster, node, session
@@ -224,9 +224,20 @@ def test_a_dead_broker_is_a_finding_since_it_died() -> None:
     assert unreachable(None, None, None, of=findings, now=NOW + 1) == []  # at once
 
 
+def test_a_dead_broker_comes_before_what_it_causes() -> None:
+    """Also if that was found earlier, and if there is more of it than is shown."""
+    findings = FindingTracker()
+    for number in range(100):
+        text = live_diagnostic(Fault.CLIENT_NOT_KAFKA, "c", "x", client=str(number), since=NOW - 1000)
+        findings.note(text, NOW)
+    first, *others = unreachable(None, "refused", of=findings)
+    assert first.fault == Fault.NODE_UNREACHABLE
+    assert {other.fault for other in others} == {Fault.CLIENT_NOT_KAFKA}
+
+
 def test_each_dead_broker_is_one_but_not_a_hundred() -> None:
     assert [(one.since, one.node) for one in unreachable("a", "b", "c")] == [
-        (NOW - 103, "3"), (NOW - 102, "2"), (NOW - 101, "1"),
+        (NOW - 101, "1"), (NOW - 102, "2"), (NOW - 103, "3"),
     ]  # fmt: skip
     (finding,) = unreachable(*["refused"] * 100, None)
     assert (finding.since, finding.node) == (NOW - 200, None)

@@ -6,20 +6,23 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
+from kproxy.base.messages.start import MAP_UNUSED
 from kproxy.protocol.wire.greeting import Greeting, wrong_client
 from kproxy.proxy.relay.observer import Exchange
-from kproxy.proxy.status.model import SessionStatus, Status
+from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status
 from kproxy.proxy.watch import live
 from kproxy.proxy.watch.events import EventLog
 from kproxy.proxy.watch.feed import Feed, SessionLabels, TooManyReaders
 from kproxy.proxy.watch.live import Live
-from tests.unit.proxy.watch.made import cluster, session
+from tests.harness.servers.answers import metadata
+from tests.unit.proxy.watch.made import cluster, node, session
 
 
 @pytest.fixture
@@ -117,9 +120,97 @@ async def test_what_it_shows(events: EventLog) -> None:
     assert (client["address"], client["client_id"], client["sessions"], client["nodes"]) == (
         "10.1.1.1", "billing", 1, {"2": 1},
     )  # fmt: skip
+    (produce,) = client["asked"]
+    assert (produce["api"], produce["requests"], produce["errors"]) == ("Produce", 1, 1)
+    assert produce["last_error"]["name"] == "NOT_LEADER_OR_FOLLOWER"
+    assert (client["asked_left_out"], client["addresses"], client["unusable"]) == (0, [], [])
+    assert 0 < client["since"] <= client["observed_since"]
     assert shown["groups"] == [{"group": "g", "clients": ["billing"], "members": 1, "node": "2"}]
     assert [one["node"] for one in shown["nodes"]] == ["1", "2", "3"]
     await stream.aclose()
+
+
+async def test_the_commands_that_help_are_in_the_finding_of_a_node_that_cannot_be_reached(events: EventLog) -> None:
+    lost = replace(node("2"), problem="connection refused")
+    here, there = replace(cluster("here"), nodes=(node("1"), lost)), cluster("there")
+
+    def fix(of: ClusterStatus) -> Sequence[str]:
+        assert of == here, "it is asked only where a node cannot be reached"
+        return ["# to find out why", "kproxy doctor kafka:9092"]
+
+    status = Status(version="1", draining=False, clusters=(here, there))
+    feed = Feed(lambda _: None)
+    stream = Live(asyncio.get_running_loop().create_task, feed, lambda: status, lambda: [], events, fix).view()
+    LOG.warning("refused a connection from %s: %s", "[::1]:4711", wrong_client(Greeting.HTTP))
+    unreachable, refused = (await snapshot(stream))["findings"]
+    assert unreachable["fault"] == Fault.NODE_UNREACHABLE
+    assert unreachable["fix"] == ["# to find out why", "kproxy doctor kafka:9092"]
+    assert refused["fix"] == []
+    await stream.aclose()
+
+
+async def test_what_a_client_is_remembered_for_is_bounded(events: EventLog) -> None:
+    """Whatever a client asks and a broker answers, the snapshot of one client stays small."""
+    page = Page(events)
+    stream = page.live.view()
+    await snapshot(stream)
+    labels = SessionLabels("default", "2", "10.1.1.1:5000")
+    for key in range(30_000):
+        page.feed.publish(labels, Exchange(0.0, key, 9, "billing", "", 100, 50, 0.01, key % 2))
+    addresses = tuple((f"{number}.{'x' * 240}:9092", f"127.0.0.1:{number}") for number in range(8))
+    topics = metadata("id", {1: "kafka-1:9092"}, {"<b>" + "\x1b" * 30_000: [-1], "y" * 249: [-1] * 9})
+    for _ in range(3):
+        asked = Exchange(0.0, 3, 2, "billing", "", 100, 50, 0.01, rewritten=addresses, metadata=topics)
+        page.feed.publish(labels, asked)
+    while True:
+        (client,) = (await snapshot(stream))["clusters"][0]["clients"]
+        if client["unusable"]:
+            break
+    assert len(client["asked"]) == 10
+    assert client["asked_left_out"] == 14
+    assert len(client["addresses"]) == 8
+    assert len(client["unusable"]) <= 3
+    assert "\x1b" not in client["unusable"][0]["what"]
+    assert len(json.dumps(client)) < 8_000
+    await stream.aclose()
+
+
+async def test_lines_of_one_kind_are_one_event(events: EventLog) -> None:
+    for number in range(9):
+        LOG.warning("refused a connection from %s: %s", f"10.0.0.{number}:4711", wrong_client(Greeting.HTTP))
+    LOG.info("broker %d can be reached again: %s", 1, "kafka-1:9092")
+    LOG.warning("refused a connection from %s: %s", "10.0.0.0:4712", wrong_client(Greeting.SSH))
+    LOG.info("broker %d can be reached again: %s", 2, "kafka-2:9092")
+    LOG.warning("refused a connection from %s: %s", "10.0.0.3:4713", wrong_client(Greeting.HTTP))
+    stream = Page(events).live.view()
+    ssh, back, http = (await snapshot(stream))["events"]
+    assert (ssh["times"], ssh["like_it"]) == (1, [])
+    assert (back["text"], back["times"]) == ("broker 2 can be reached again: kafka-2:9092", 2)
+    assert back["like_it"] == ["broker 1 can be reached again: kafka-1:9092"]
+    assert (http["number"], http["times"], http["like_it_left_out"]) == (1, 10, 3)
+    assert "10.0.0.3:4713" in http["text"]
+    assert [text.split(" ")[4] for text in http["like_it"]] == [f"10.0.0.{n}:4711:" for n in (8, 7, 6, 5, 4)]
+    assert http["since"] == round(events.last()[0].since, 3)
+    await stream.aclose()
+
+
+def test_a_thousand_clients_displace_no_other_line(events: EventLog) -> None:
+    LOG.error("the only line of its kind: %s", "x")
+    LOG.warning(MAP_UNUSED(address="kafka-9:9092", cluster="default"))
+    for number in range(1000):
+        LOG.warning("refused a connection from %s: the client spoke HTTP", f"10.0.{number >> 8}.{number & 255}:1")
+    first, second, *others = events.last()
+    assert first.text == "the only line of its kind: x"
+    assert second.template == MAP_UNUSED.text
+    assert len(others) == 98
+    assert others[-1].refused == "10.0.3.231"
+
+
+def test_a_template_that_says_nothing_is_no_kind(events: EventLog) -> None:
+    for text in ("%s", "%s: %s", "%-10s %5.1f %%"):
+        LOG.info(text, *["one", 2.0][: text.count("%") if "%%" not in text else 2])
+    assert [event.template for event in events.last()] == ["", "", ""]
+    assert len({event.kind for event in events.last()}) == 3
 
 
 async def test_too_many_viewers(events: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,8 +96,8 @@ class Question(Generic[T]):
     """A request to a broker, and the function that reads its response.
 
     It can be asked any number of times. A response that may take long is read in a coroutine, which yields to others.
-    `frame` is the whole request. It is kproxy's own, with the API key as its correlation id, unless the caller has
-    another one.
+    `frame` is the whole request, with the API key as its correlation id. Unless the caller has another one, its client
+    id is kproxy's.
     """
 
     key: int
@@ -109,10 +109,6 @@ class Question(Generic[T]):
     def __post_init__(self) -> None:
         if not self.frame:
             object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
-
-    @property
-    def correlation_id(self) -> int:
-        return int(INT32.unpack_from(self.frame, 8)[0])
 
     def send(self, channel: Channel) -> None:
         """Queue the request; it leaves at the latest when this answer, or an earlier one, is received."""
@@ -131,7 +127,7 @@ class Question(Generic[T]):
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
         except NotAResponse as error:
-            raise error.for_request(self.correlation_id) from None
+            raise error.for_request(self.key) from None
         except ssl.SSLError as error:
             # A broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4).
             raise UpstreamError(*faults.explain_broker_error(error)) from None
@@ -176,6 +172,7 @@ async def ask_versions(channel: Channel) -> Versions:
     return await VERSIONS_QUESTION.ask(channel)
 
 
+@lru_cache(maxsize=64)  # the clients of a node ask the same on each connection
 def address_question(cluster_id: str, node_id: int, request: VersionsRequest | None = None) -> Question[VersionsAnswer]:
     """Return the question whether the broker is this node of this cluster: ApiVersions 5 (KIP-1242).
 

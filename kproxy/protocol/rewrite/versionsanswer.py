@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
-from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,
-    Buffer,
     Underflow,
     malformed,
     read_size,
@@ -28,6 +27,8 @@ from kproxy.protocol.wire.primitives import (
 _RANGE = Struct(">hhh")  # API key, oldest and newest version
 _ENTRY = _RANGE.size + 1  # with an empty section of tagged fields
 _SUPPORTED_FEATURES = 0  # a tag
+# The largest response, in bytes, that is remembered.
+_SHORT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +43,41 @@ class VersionsAnswer:
     """What stands behind them: the throttle time and the tagged fields."""
 
     def in_version(self, version: int) -> bytes:
-        """Return the body of the response that the broker would have sent to a request of this version, 0 to 5."""
-        if version >= 4:
-            return b"".join((INT16.pack(self.error), self.ranges, self.rest))
-        if version == 3:
-            return b"".join((INT16.pack(self.error), self.ranges, self.rest[:4], _without_features_from_0(self.rest)))
-        entries = list(self._entries())
-        body = b"".join((INT16.pack(self.error), INT32.pack(len(entries)), *entries))
-        return body + self.rest[:4] if version else body
+        """Return the body of the response that the broker would have sent to a request of this version, 0 to 5.
 
-    def response_to(self, request: VersionsRequest) -> bytes:
-        """Return the whole response to a client's request, with its size."""
-        body = INT32.pack(request.correlation_id) + self.in_version(request.version)
-        return INT32.pack(len(body)) + body
-
-    def _entries(self) -> Iterator[bytes]:
-        ranges = self.ranges
-        count, at = read_uvarint(ranges, 0, len(ranges))
-        for _ in range(count - 1):
-            yield ranges[at : at + _RANGE.size]
-            at = skip_tags(ranges, at + _RANGE.size, len(ranges))
+        Raises Underflow and WireError if what is left out for it cannot be read.
+        """
+        convert = _in_version_short if len(self.ranges) + len(self.rest) <= _SHORT else _in_version
+        return convert(self, version)
 
 
-def read_versions_answer(body: Buffer) -> VersionsAnswer:
+def _in_version(answer: VersionsAnswer, version: int) -> bytes:
+    error = INT16.pack(answer.error)
+    if version >= 4:
+        return b"".join((error, answer.ranges, answer.rest))
+    if version == 3:
+        return b"".join((error, answer.ranges, answer.rest[:4], _without_features_from_0(answer.rest)))
+    entries = list(_entries(answer.ranges))
+    body = b"".join((error, INT32.pack(len(entries)), *entries))
+    return body + answer.rest[:4] if version else body
+
+
+def _entries(ranges: bytes) -> Iterator[bytes]:
+    count, at = read_uvarint(ranges, 0, len(ranges))
+    for _ in range(count - 1):
+        yield ranges[at : at + _RANGE.size]
+        at = skip_tags(ranges, at + _RANGE.size, len(ranges))
+
+
+def read_versions_answer(body: bytes) -> VersionsAnswer:
     """Read a response to a request of version 5 from behind its correlation id. Raises Underflow and WireError.
 
     A broker that does not know version 5 answers with error 35 in version 0 (KIP-511); then there are no ranges.
     """
+    return _read_short(body) if len(body) <= _SHORT else _read(body)
+
+
+def _read(body: bytes) -> VersionsAnswer:
     end = len(body)
     if end < 2:
         raise Underflow
@@ -78,7 +87,7 @@ def read_versions_answer(body: Buffer) -> VersionsAnswer:
     count, at = read_size(body, 2, end, 0, False)
     if end - at < count * _ENTRY:  # each has so many bytes at least
         raise Underflow
-    if bytes(body[at + _RANGE.size : at + count * _ENTRY : _ENTRY]).count(0) == count:  # no entry has tagged fields
+    if body[at + _RANGE.size : at + count * _ENTRY : _ENTRY].count(0) == count:  # no entry has tagged fields
         at += count * _ENTRY
     else:
         for _ in range(count):
@@ -87,7 +96,12 @@ def read_versions_answer(body: Buffer) -> VersionsAnswer:
     at = skip_tags(body, at + 4, end)
     if at != end:
         raise malformed("an ApiVersions response is longer than its fields")
-    return VersionsAnswer(error, bytes(body[2:ranges_end]), bytes(body[ranges_end:]))
+    return VersionsAnswer(error, body[2:ranges_end], body[ranges_end:])
+
+
+# The brokers of a cluster send the same response on each connection.
+_read_short = lru_cache(maxsize=64)(_read)
+_in_version_short = lru_cache(maxsize=64)(_in_version)
 
 
 def _without_features_from_0(rest: bytes) -> bytes:

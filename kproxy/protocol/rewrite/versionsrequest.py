@@ -6,6 +6,7 @@ Version 5 names a cluster and a node. A broker that is another one answers REBOO
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
 from kproxy.base.errors import WireError
@@ -18,7 +19,7 @@ ADDRESSED = 5
 LONGEST = 4096
 """The longest request that is read, in bytes. The names in it are short."""
 
-_HEAD = Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
+_HEAD = Struct(">ihhi")  # size, API key, version, correlation id
 _SIZE_AND_KEY = Struct(">ih")
 _REST = Struct(">hhi")
 _NO_TAGS = b"\0"
@@ -28,10 +29,12 @@ _UNKNOWN_SOFTWARE = string(b"unknown", compact=True) * 2
 
 @dataclass(frozen=True, slots=True)
 class VersionsRequest:
-    """An ApiVersions request of the usual shape, version 0 to 5, without tagged fields."""
+    """An ApiVersions request of the usual shape, version 0 to 5, without tagged fields.
+
+    Its correlation id is left out, so all connections of one client send the same one.
+    """
 
     version: int
-    correlation_id: int
     client_id: bytes
     """The client id with its length, as it stands in the header."""
     software: bytes
@@ -40,20 +43,21 @@ class VersionsRequest:
     """The cluster that the client expects; None if it expects none."""
     node_id: int
     """The node that the client expects; -1 if it expects none."""
-    size: int
-    """The bytes of the whole frame."""
 
     @classmethod
     def named(cls, name: bytes) -> VersionsRequest:
         """Return a request of a client with this client id and software, without a version of the software."""
         software = string(name, compact=True) + string(b"unknown", compact=True)
-        return cls(ADDRESSED, ApiKey.API_VERSIONS, string(name, compact=False), software, None, -1, 0)
+        return cls(ADDRESSED, string(name, compact=False), software, None, -1)
 
     def addressed_to(self, cluster_id: str, node_id: int) -> bytes:
-        """Return the frame of this request in version 5, to this node of this cluster."""
+        """Return the frame of this request in version 5, to this node of this cluster.
+
+        Its correlation id is the API key, as in all requests of kproxy's own.
+        """
         name = string(cluster_id.encode(), compact=True)
         body = b"".join((self.client_id, _NO_TAGS, self.software, name, INT32.pack(node_id), _NO_TAGS))
-        head = _REST.pack(ApiKey.API_VERSIONS, ADDRESSED, self.correlation_id)
+        head = _REST.pack(ApiKey.API_VERSIONS, ADDRESSED, ApiKey.API_VERSIONS)
         return INT32.pack(len(head) + len(body)) + head + body
 
 
@@ -72,14 +76,24 @@ def read_versions_request(data: bytes) -> VersionsRequest | None:
     """
     if len(data) < _HEAD.size:
         return None
-    size, key, version, correlation_id, length = _HEAD.unpack_from(data)
+    size, key, version, _ = _HEAD.unpack_from(data)
     end = 4 + size
     if key != ApiKey.API_VERSIONS or not 0 <= version <= ADDRESSED or not _HEAD.size <= end <= min(len(data), LONGEST):
         return None
-    at = _HEAD.size + max(0, length)
+    return _read_behind_correlation_id(version, data[_HEAD.size : end])
+
+
+@lru_cache(maxsize=64)  # a client sends the same on each connection
+def _read_behind_correlation_id(version: int, data: bytes) -> VersionsRequest | None:
+    """Return the request of this version whose client id and body these bytes are; None as `read_versions_request`."""
+    end = len(data)
+    if end < INT16.size:
+        return None
+    (length,) = INT16.unpack_from(data)
+    at = INT16.size + max(0, length)
     if length < -1 or at > end:
         return None
-    client_id, software = bytes(data[_HEAD.size - 2 : at]), _UNKNOWN_SOFTWARE
+    client_id, software = data[:at], _UNKNOWN_SOFTWARE
     cluster_id: bytes | None = None
     node_id = -1
     try:
@@ -87,7 +101,7 @@ def read_versions_request(data: bytes) -> VersionsRequest | None:
             begin = at = _skip_no_tags(data, at, end)
             for _ in range(2):
                 _, at = read_string(data, at, end, compact=True, nullable=False)
-            software = bytes(data[begin:at])
+            software = data[begin:at]
             if version >= ADDRESSED:
                 cluster_id, at = read_string(data, at, end, compact=True, nullable=True)
                 if end - at < 4:
@@ -100,7 +114,7 @@ def read_versions_request(data: bytes) -> VersionsRequest | None:
         expected = None if cluster_id is None else cluster_id.decode()
     except (Underflow, WireError, UnicodeDecodeError):
         return None
-    return VersionsRequest(version, correlation_id, client_id, software, expected, node_id, end)
+    return VersionsRequest(version, client_id, software, expected, node_id)
 
 
 def _skip_no_tags(data: bytes, at: int, end: int) -> int:

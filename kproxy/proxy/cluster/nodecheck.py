@@ -128,13 +128,13 @@ class NodeCheck:
     ) -> tuple[Verdict, bytes]:
         """Ask the broker at an address whether it is this node, with a client's request if there is one.
 
-        Return the verdict and, if it is CONFIRMED, the response to the client. Raises UpstreamError and WireError, as
-        `Question.read_answer`; the connection cannot be used any more then.
+        Return the verdict and, if it is CONFIRMED, the body of the response to the client. Raises UpstreamError and
+        WireError, as `Question.read_answer`; the connection cannot be used any more then.
         """
         try:
             answer = await address_question(cluster_id, node_id, request).ask(channel)
             if answer.error == ErrorCode.NONE and answer.ranges in self._refusing:
-                return Verdict.CONFIRMED, b"" if request is None else answer.response_to(request)
+                return Verdict.CONFIRMED, b"" if request is None else answer.in_version(request.version)
         except (UnreadableResponse, Underflow) as error:
             self._omit(address, f"ApiVersions 5: {error or 'its answer ends early'}")
             return Verdict.UNKNOWN, b""

@@ -65,9 +65,9 @@ _DOUBTED_FOR = 30.0
 _ATTEMPTS = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class VerifiedConnection:
-    """An open upstream connection to the expected node."""
+    """An open upstream connection to the expected node. Nothing of it changes."""
 
     sock: socket.socket
     key: NodeKey | None
@@ -82,8 +82,8 @@ class VerifiedConnection:
     None: the connection is verified already.
     """
     answer: bytes = b""
-    """The broker's response to the client's first request, with which kproxy has verified the connection; b"": it has
-    not sent that request."""
+    """The body of the broker's response to the client's first request, with which kproxy has verified the connection;
+    b"": it has not sent that request."""
     newest_versions: int | None = None
     """The newest version of ApiVersions that the broker offers; None while it is unknown."""
     on_unanswered: Callable[[], None] = lambda: None
@@ -220,8 +220,8 @@ class NodeVerifier:
     ) -> bytes | None:
         """Let the broker confirm that it is the expected node, if that proves it.
 
-        Return its response to the client's request, b"" without one; None if it is not known yet who answers. Raises
-        UpstreamError.
+        Return the body of its response to the client's request, b"" without one; None if it is not known yet who
+        answers. Raises UpstreamError.
         """
         dial = route.dial
         node_address = self._dialer.reachability.node_addresses.get(dial)

@@ -20,6 +20,7 @@ from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request, rebootstrap_required
+from kproxy.protocol.wire.headers import read_request
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import (
     ClientRoute,
@@ -85,8 +86,7 @@ class PendingConnections:
             try:
                 upstream = await self._dial_when_free(connection, route, request)
             except Misrouted as error:
-                assert request is not None
-                await _answer_misrouted(connection, request, error)
+                await _answer_misrouted(connection, first, error)
                 return
             if upstream is None:
                 return
@@ -164,13 +164,14 @@ class PendingConnections:
                 connection.key = connection.requested_key
 
 
-async def _answer_misrouted(connection: ClientConnection, request: VersionsRequest, error: Misrouted) -> None:
+async def _answer_misrouted(connection: ClientConnection, request: bytes, error: Misrouted) -> None:
     """Answer as a broker does that is not the expected one (KIP-1242): the client bootstraps again."""
+    _, _, correlation_id = read_request(request, 0)
     connection.slots.count_refusal(error.reason)
     log.info("%s: %s; it bootstraps again", connection.peer, error, extra=about(connection.peer.host, error.reason))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_ANSWERED_WITHIN):
-            await Stream(connection.sock).send(rebootstrap_required(request.correlation_id))
+            await Stream(connection.sock).send(rebootstrap_required(correlation_id))
 
 
 async def _dial(route: ClientRoute, key: NodeKey | None, request: VersionsRequest | None) -> VerifiedConnection:

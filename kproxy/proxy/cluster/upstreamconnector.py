@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext, SaslLogin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class UpstreamConnection:
-    """An open upstream connection. It is not known yet which node it leads to."""
+    """An open upstream connection. It is not known yet which node it leads to. Nothing of it changes."""
 
     sock: socket.socket
     channel: ConnectionChannel

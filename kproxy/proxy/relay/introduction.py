@@ -7,12 +7,13 @@ nothing but the client that sends it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
 from kproxy.protocol.wire.api import ApiKey
-from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
+from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow, read_string, skip_tags
 
 HEAD = 600
 """The most bytes of a request that are examined: its header, and in ApiVersions two short strings."""
@@ -56,8 +57,15 @@ def read_introduction(request: Buffer) -> Introduction:
     end = min(4 + size, len(request), HEAD)
     if end < _FIXED + length or length < -1:
         return NO_INTRODUCTION
-    software = read_software(bytes(request[12:end])) if key == ApiKey.API_VERSIONS and version >= 3 else ""
-    return Introduction(client_name(request, _FIXED, length), software)
+    if key == ApiKey.API_VERSIONS and version >= 3:
+        return _read_names(bytes(request[12:end]), length)
+    return Introduction(client_name(request, _FIXED, length))
+
+
+@lru_cache(maxsize=64)  # a client sends the same on each connection
+def _read_names(head: bytes, length: int) -> Introduction:
+    """Return the names in an ApiVersions request of version 3 or later, from its client id of this length on."""
+    return Introduction(client_name(head, INT16.size, length), read_software(head))
 
 
 def client_name(data: Buffer, at: int, length: int) -> str:

@@ -107,7 +107,7 @@ class Session:
     def receive_first(self, first: bytes, answer: bytes = b"") -> None:
         """Take what was read from the client before the session existed. To be called once, before the loop turns.
 
-        `answer`: the broker's response to the first request in it, which the broker has received already.
+        `answer`: the body of the broker's response to the first request in it, which the broker has received already.
         """
         self.traffic.bytes_from_client += len(first)
         side = self.client
@@ -119,6 +119,7 @@ class Session:
             self._requests_passed()
             if answer and not self.closed:
                 side = self.upstream
+                answer = b"".join((INT32.pack(4 + len(answer)), first[8:12], answer))
                 self.traffic.bytes_from_upstream += len(answer)
                 self._send(self.client, side.step(answer, perf_counter()))
         except Exception as error:  # noqa: BLE001  # as of what is read

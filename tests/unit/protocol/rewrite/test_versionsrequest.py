@@ -25,13 +25,12 @@ def test_a_request_of_each_version_can_be_sent_to_a_node(version: int) -> None:
     """The client id and the software stay as they are: brokers count connections by them."""
     request = read_versions_request(asking(version) + b"the next one")
     assert request is not None
-    assert (request.version, request.correlation_id, request.size) == (version, 7, len(asking(version)))
-    assert (request.cluster_id, request.node_id) == (None, -1)
+    assert (request.version, request.cluster_id, request.node_id) == (version, None, -1)
     sent = request.addressed_to("id-1", 3)
     assert struct.unpack_from(">h6s", sent, 12) == (6, b"kproxy")
     unnamed = {"ClientSoftwareName": b"unknown", "ClientSoftwareVersion": b"unknown"}
     software = SOFTWARE if version >= 3 else unnamed
-    assert read_request(sent) == (18, 5, 7, {**software, "ClusterId": b"id-1", "NodeId": 3})
+    assert read_request(sent) == (18, 5, 18, {**software, "ClusterId": b"id-1", "NodeId": 3})
     assert sent[:4] == struct.pack(">i", len(sent) - 4)
 
 
@@ -39,7 +38,7 @@ def test_what_the_client_expects_is_read() -> None:
     request = read_versions_request(asking(5, ClusterId=b"id-1", NodeId=3))
     assert request is not None
     assert (request.cluster_id, request.node_id) == ("id-1", 3)
-    assert request.addressed_to("id-1", 3) == asking(5, ClusterId=b"id-1", NodeId=3)
+    assert read_request(request.addressed_to("id-1", 3)) == (18, 5, 18, {**SOFTWARE, "ClusterId": b"id-1", "NodeId": 3})
 
 
 def test_a_client_id_may_be_missing() -> None:

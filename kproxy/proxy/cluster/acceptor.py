@@ -22,8 +22,11 @@ _HTTP_HINT = (
     b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
 )
 
-HandleClient = Callable[[ClientConnection], None]
-"""Takes over a client that has sent its first bytes; see `Sessions.handle_client`."""
+# The most bytes of a client that are read before kproxy dials.
+_READ_SIZE = 16 * 1024
+
+HandleClient = Callable[[ClientConnection, bytes], None]
+"""Takes over a client that has sent its first bytes, and what was read of them; see `Sessions.handle_client`."""
 
 
 class Acceptor:
@@ -64,26 +67,29 @@ class Acceptor:
             self._slots.add_silent(connection)
 
     def _read_first_bytes(self, connection: ClientConnection) -> bool:
-        """Look at the client's first bytes, and leave them where they are; return whether it has sent any."""
+        """Read the client's first bytes; return whether it has sent any.
+
+        Those of a TLS handshake stay where they are.
+        """
         client = connection.sock
         try:
-            first = client.recv(ENOUGH, socket.MSG_PEEK)
+            first = client.recv(ENOUGH, socket.MSG_PEEK) if self.expects_tls else client.recv(_READ_SIZE)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
             first = b""
         self._slots.remove_silent(connection)
-        error = self._refusal(first)
+        error = self._refusal(first[:ENOUGH])
         if error is not None:
             self._slots.log_refusal(connection.peer, error)
-            if recognise(first) is Greeting.HTTP:
+            if recognise(first[:ENOUGH]) is Greeting.HTTP:
                 with contextlib.suppress(OSError):
-                    client.recv(65536)  # unread bytes would turn the close into a reset
                     client.send(_HTTP_HINT)
+                    client.recv(65536)  # unread bytes would turn the close into a reset
         if error is not None or not first:
             connection.close()
         else:
-            self._handle_client(connection)
+            self._handle_client(connection, b"" if self.expects_tls else first)
         return True
 
     def _refusal(self, first: bytes) -> WireError | None:

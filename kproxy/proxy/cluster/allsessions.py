@@ -71,9 +71,9 @@ class AllSessions:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def handle_client(self, name: str, connection: ClientConnection) -> None:
+    def handle_client(self, name: str, connection: ClientConnection, first: bytes) -> None:
         """Open a session for a client of this cluster; see `Sessions.handle_client`."""
-        self.clusters[name].handle_client(connection)
+        self.clusters[name].handle_client(connection, first)
 
     def remove(self, config: Config, names: Sequence[str]) -> int:
         """Stop serving these clusters; return the number of sessions that are drained for that."""

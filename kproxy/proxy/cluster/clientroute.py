@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -86,15 +85,20 @@ Routes = dict[str, ClientRoute]
 
 def route_for(first_request: bytes, routes: Routes) -> ClientRoute:
     """Return the route of the part that a client belongs to, or that of all other clients."""
+    if len(routes) == 1:
+        return routes[""]
     client_id = read_introduction(first_request).client_id
     return next(
         (route for route in routes.values() if route.part is not None and route.part.has(client_id)), routes[""]
     )
 
 
-async def read_first_request(client: socket.socket) -> bytes:
-    """Read what a client sends, up to its client id. Raises WireError on a timeout, OSError if it disconnects."""
-    request, stream = b"", Stream(client)
+async def read_first_request(client: socket.socket, request: bytes) -> bytes:
+    """Read what a client sends, up to its client id, behind these bytes of it; return all of them.
+
+    Raises WireError on a timeout, OSError if it disconnects.
+    """
+    stream = Stream(client)
     try:
         async with asyncio.timeout(_TIMEOUT):
             while not is_long_enough(request):
@@ -108,18 +112,14 @@ async def read_first_request(client: socket.socket) -> bytes:
     return request
 
 
-async def read_versions_bytes(client: socket.socket) -> bytes:
-    """Read what a client sends first: a whole ApiVersions request if it is one, as far as it comes soon.
+async def read_versions_bytes(client: socket.socket, request: bytes) -> bytes:
+    """Read a whole ApiVersions request, if these bytes begin one, as far as it comes soon; return all bytes.
 
-    Raises OSError if it disconnects.
+    Raises OSError if the client disconnects.
     """
-    request, stream = b"", Stream(client)
-    with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # the usual case
-        request = client.recv(_READ_SIZE)
-        if not request:
-            raise ConnectionResetError("the client has disconnected")
-    if not is_begun(request):
+    if not is_begun(request):  # the usual case
         return request
+    stream = Stream(client)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_SHORT_TIMEOUT):
             while is_begun(request):

@@ -68,15 +68,18 @@ class PendingConnections:
         self._dial_queue = DialQueue(self._maximum)
         self._waiting = 0  # clients whose node is unreachable
 
-    async def connect(self, connection: ClientConnection) -> None:
-        """Connect this client to its node; close its connection if that fails."""
+    async def connect(self, connection: ClientConnection, first: bytes) -> None:
+        """Connect this client to its node; close its connection if that fails.
+
+        `first` is what was read of it; b"" before a TLS handshake.
+        """
         with connection:
             try:
                 if self.tls is not None:
                     connection.sock = tls_socket = await self.tls.accept(connection.sock)
                     await self._resolve_sni(connection, tls_socket)
                 has_parts = len(self._routes) > 1
-                first = await (read_first_request if has_parts else read_versions_bytes)(connection.sock)
+                first = await (read_first_request if has_parts else read_versions_bytes)(connection.sock, first)
             except WireError as error:
                 connection.slots.log_refusal(connection.peer, error)
                 return

@@ -90,13 +90,16 @@ class Sessions:
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
 
-    def handle_client(self, connection: ClientConnection) -> None:
-        """Open a session between a client that has sent its first bytes and its node."""
+    def handle_client(self, connection: ClientConnection, first: bytes) -> None:
+        """Open a session between a client that has sent its first bytes and its node.
+
+        `first` is what was read of them; b"" before a TLS handshake.
+        """
         connection.state, connection.since = ConnectionState.HANDSHAKING, asyncio.get_running_loop().time()
         connection.on_close = self._forget
         self._connections[connection] = None
         self.drained.clear()
-        connection.task = self._tasks.create_task(self._pending.connect(connection))
+        connection.task = self._tasks.create_task(self._pending.connect(connection, first))
 
     def _forget(self, connection: ClientConnection) -> None:
         del self._connections[connection]

@@ -74,7 +74,7 @@ class Switchable:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener = Listener(NODE, self.address.port, [])
         connection = ClientConnection(self._slots, listener, client, Address(*peer[:2]), self._loop.time(), "127.0.0.1")
-        self.here.handle_client(NAME, connection)
+        self.here.handle_client(NAME, connection, b"")
 
     async def _dial(self, key: NodeKey | None, request: object) -> VerifiedConnection:
         sock = socket.socket()

@@ -113,7 +113,7 @@ class Running:
     def carry(self) -> End:
         """A client that has spoken; its session begins when the loop turns."""
         client, connection = self.accept()
-        self.sessions.handle_client(connection)
+        self.sessions.handle_client(connection, b"")
         return client
 
     async def session(self) -> tuple[End, End]:

@@ -456,6 +456,7 @@ def test_an_older_source(new: DevCluster, written: Write) -> None:
         file.write_text(yaml.safe_dump(document))
         plan = planned(file)
         assert plan["source"]["version"] == "3.9"
+        assert plan["target"]["version"] == DEFAULT_VERSION.rpartition(".")[0]
         assert "message.timestamp.before.max.ms=unlimited (then 1000000)" in str(plan["changes"])
         migrate("prepare", file)
         assert "nothing to do" in migrate("prepare", file)

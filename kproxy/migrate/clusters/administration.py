@@ -10,9 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.protocol.wire.api import ApiKey
 
 # In milliseconds: until the first answer, and for one request.
 _BOOTSTRAP, _REQUEST = 20_000, 40_000
+# The ApiVersions request by which a client checks the node (KIP-1242), and the Kafka that has it since. The table of
+# kafka-python ends with Kafka 4.3.
+_NODE_CHECK_VERSION, _WITH_NODE_CHECK = 5, (4, 4)
 
 
 class UnsupportedRequestError(Exception):
@@ -76,7 +80,9 @@ class Admin:
     @property
     def version(self) -> tuple[int, ...]:
         """The lowest Kafka version that the brokers can have, judged by the API versions that they support."""
-        return tuple(int(part) for part in self.client._manager.broker_version)
+        inferred = tuple(int(part) for part in self.client._manager.broker_version)
+        _, newest = (self.client._manager.broker_version_data.api_versions or {}).get(ApiKey.API_VERSIONS, (0, 0))
+        return max(inferred, _WITH_NODE_CHECK) if newest >= _NODE_CHECK_VERSION else inferred
 
     def nodes(self) -> dict[int, str]:
         """Return the addresses at which this process reaches the brokers, by node id."""

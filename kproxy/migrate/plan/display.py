@@ -58,7 +58,7 @@ def _change_line(text: str) -> RenderableType:
 
 def _cluster_table(plan: MigrationPlan) -> Table:
     table = Table(box=None, pad_edge=False, title=f"Migration {plan.migration.name}", title_justify="left")
-    for heading in ("", "cluster", "Kafka", "brokers", "topics", "groups", "ACLs"):
+    for heading in ("", "cluster", "Kafka, at least", "brokers", "topics", "groups", "ACLs"):
         table.add_column(heading, justify="right" if heading in ("brokers", "topics", "groups", "ACLs") else "left")
     for side, inventory in (("source", plan.source), ("target", plan.target)):
         things = (inventory.brokers, inventory.topics, inventory.groups, inventory.acls)

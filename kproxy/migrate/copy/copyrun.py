@@ -68,7 +68,7 @@ class CopyRun:
         self._state_reader = StateReader(target, spec.name)
         self._check_allowed = check_allowed or self._check_not_switched
         self._group = f"kproxy migrate {spec.name}"
-        self.progress = CopyProgress(spec.name)
+        self.progress = CopyProgress(spec.name, spec.repartition)
         self._no_more_rounds = threading.Event()  # start no further round
         self._finished = threading.Event()  # the last round is over
         # True: cancel the round. False: the last round is over. A SimpleQueue, because a signal handler may put into it

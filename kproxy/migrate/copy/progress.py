@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -95,8 +95,13 @@ class CopyProgress:
     The driver's threads update it. Each call replaces small values, so readers see valid states.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, repartition: Collection[str] = ()) -> None:
+        """Begin the progress of a migration.
+
+        `repartition`: topics whose application deletes records that it has read. Nothing of them is lost so.
+        """
         self.name = name
+        self._repartition = frozenset(repartition)
         self.round = 0
         self.paused = False
         self.problem = ""
@@ -193,12 +198,13 @@ class CopyProgress:
     def deletion_forecast(self) -> dict[TopicPartition, float]:
         """Return the seconds until the source deletes records that are not copied, by partition.
 
-        A partition is in the result only if its retention is faster than the copy.
+        A partition is in the result only if its retention is faster than the copy. Repartition topics have none.
         """
         now = time.monotonic()
         forecast = (
             (topic_partition, part.seconds_to_deletion(now))
             for topic_partition, part in sorted(self.partitions.items())
+            if topic_partition[0] not in self._repartition
         )
         return {topic_partition: seconds for topic_partition, seconds in forecast if seconds is not None}
 

@@ -86,6 +86,16 @@ def test_what_the_source_did_not_say_for_a_while(clock: Clock) -> None:
     assert progress.done
 
 
+def test_an_application_that_deletes_what_it_has_read_is_no_retention(clock: Clock) -> None:
+    """Kafka Streams does so in its repartition topics."""
+    progress = CopyProgress("move", {"app-repartition"})
+    for deleted in (0, 1000):
+        for topic in ("app-repartition", "t"):
+            progress.start_round(PartitionBacklog(topic, 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), deleted)
+        clock.now += 10
+    assert list(progress.deletion_forecast()) == [("t", 0)]
+
+
 def test_retention_that_comes_near(clock: Clock) -> None:
     """The source deletes 100 offsets a second, the copy takes 10: they are 5,400 apart after ten seconds."""
     progress = CopyProgress("move")

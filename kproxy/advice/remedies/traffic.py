@@ -11,7 +11,8 @@ port-forward, a tunnel or a VPN has ended, or a firewall drops the packets. Clie
 fail. kproxy tries again, at most 15 s after the last try.
 Check: `kproxy doctor HOST:PORT`, with a bootstrap server, says which step fails. On kproxy's machine: `nc -vz HOST
 PORT` with the address that the finding names.
-Fix: Start the broker, or the port-forward, tunnel or VPN to it. If it runs and its address does not work on kproxy's
+Fix: Start the broker, or the port-forward, tunnel or VPN to it; with `--forward-command`, kproxy starts a port-forward
+for each broker, and again when it ends. If it runs and its address does not work on kproxy's
 machine, give kproxy another one: `--map node:ID=HOST:PORT`, or list a reachable address of each broker in
 `--bootstrap-servers`.
 

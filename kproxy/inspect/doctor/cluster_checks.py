@@ -9,7 +9,7 @@ from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, MACHINE, DoctorDiagnostic, finding
+from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, MACHINE, NETWORK, DoctorDiagnostic, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
 
 # A certificate that ends sooner than this is worth a note.
@@ -27,11 +27,20 @@ def check_cluster(examination: Examination, now: datetime | None = None) -> Iter
 
 
 def check_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:
-    """Find that a kproxy on this machine refuses the cluster, which has perhaps been created again."""
+    """Find what the kproxy on this machine knows of the cluster: it refuses it, or addresses no longer lead to nodes.
+
+    It refuses a cluster that was created again, perhaps.
+    """
     kproxy = examination.refusing_kproxy
     if kproxy is not None:
         text = f"The kproxy on this machine (--admin {kproxy.admin}) disconnects clients: {kproxy.problem}."
         yield finding(Fault.WRONG_CLUSTER, (f"kproxy at {kproxy.admin}",), text, MACHINE)
+    reached = {contact.expected for contact in examination.nodes if contact.is_right}
+    for route in examination.ended_routes:
+        if route.node not in reached:
+            since = datetime.fromtimestamp(int(route.since), UTC).isoformat()
+            text = f"No longer leads to {route.node} since {since}, says the kproxy at {route.admin}: {route.problem}."
+            yield finding(Fault.FORWARD_ENDED, (route.address,), text, NETWORK)
 
 
 def _nodes(examination: Examination) -> Iterator[DoctorDiagnostic]:

@@ -183,6 +183,20 @@ class RefusingKproxy:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedRoute:
+    """An address, such as a port-forward, through which the kproxy on this machine no longer reaches a node."""
+
+    admin: str
+    """The admin endpoint of that kproxy."""
+    node: NodeKey
+    address: str
+    since: float
+    """The Unix time since when it does not lead to the node."""
+    problem: str
+    """Why not, in the words of that kproxy; it names the node that answers there now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """All results for one cluster."""
 
@@ -225,6 +239,8 @@ class Examination:
     """The kproxy that answered in place of the brokers, as it says itself."""
     refusing_kproxy: RefusingKproxy | None = None
     """The kproxy at these addresses, or with these bootstrap servers, if it refuses the cluster."""
+    ended_routes: tuple[EndedRoute, ...] = ()
+    """Those of the kproxy on this machine that serves this cluster."""
     direct_contacts: tuple[Contact, ...] = ()
     """Contacts with the same addresses without `kproxy_options`, as a client makes them; empty if there are no such
     options, or if no broker was reached with them."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,12 +21,21 @@ from kproxy.inspect.doctor import asjson, direct_access, picture, report
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import ClientIntent, Examination, ExaminationStep, NeighbourKproxy, RefusingKproxy
+from kproxy.inspect.doctor.evidence import (
+    ClientIntent,
+    EndedRoute,
+    Examination,
+    ExaminationStep,
+    NeighbourKproxy,
+    RefusingKproxy,
+)
 from kproxy.inspect.doctor.examiner import examine
 from kproxy.inspect.doctor.progress import StepProgress
 from kproxy.inspect.doctor.report import DoctorReport
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
+from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status.model import ClusterStatus
@@ -100,6 +109,7 @@ class DoctorRun:
                 kproxy_options=kproxy_options,
                 neighbour=self._neighbour(first, served),
                 refusing_kproxy=self._refusing_kproxy(first, served),
+                ended_routes=tuple(self._ended_routes(first, served)),
             )
             if not kproxy_options or first.answering is None:
                 return first
@@ -156,6 +166,19 @@ class DoctorRun:
             if cluster.replaced_by is not None and (of_brokers or is_own):
                 return RefusingKproxy(str(self._config.admin), one_line(cluster.problem or "", _LONGEST_PROBLEM))
         return None
+
+    def _ended_routes(self, examination: Examination, served: Sequence[ClusterStatus]) -> Iterator[EndedRoute]:
+        """Yield the addresses that no longer lead to a node, as the kproxy on this machine knows them."""
+        servers = {str(contact.name) for contact in examination.bootstrap}
+        cluster_id = None if examination.answering is None else examination.answering.cluster_id
+        for cluster in served:
+            if cluster.cluster_id != cluster_id if cluster_id else servers.isdisjoint(cluster.bootstrap_servers):
+                continue
+            for node in cluster.present:
+                if node.problem is None or node.dial is None or node.lost_since is None or node.route == "advertised":
+                    continue
+                key, problem = NodeKey(NodeKind(node.kind), node.id), one_line(node.problem, _LONGEST_PROBLEM)
+                yield EndedRoute(str(self._config.admin), key, one_line(node.dial, 300), node.lost_since, problem)
 
     def _neighbour(self, examination: Examination, served: Sequence[ClusterStatus]) -> NeighbourKproxy | None:
         """Return the kproxy on this machine that answered in place of the brokers.

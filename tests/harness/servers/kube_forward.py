@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from tests.harness.servers.spdy_server import Node, Receive, Send
+from tests.harness.servers.spdy_server import MultiplexingNode, Node, Receive, Send
 
 TUNNEL, CHANNEL = Subprotocol("SPDY/3.1+portforward.k8s.io"), Subprotocol("v4.channel.k8s.io")
 
@@ -65,6 +65,32 @@ class Forwarding:
             "items": [{"ports": targets, "endpoints": endpoints}]
         }
 
+    def serve_kubectl(self, namespace: str, pods: dict[str, tuple[int, int]]) -> None:
+        """Let kubectl forward to these pods: their ports, and the port of this machine that each leads to.
+
+        kubectl sends no token without TLS.
+        """
+        self.tokens.add("")
+        kinds = [("pods", "pod", "Pod"), ("services", "service", "Service")]
+        resources = [
+            {"name": name, "singularName": single, "namespaced": True, "kind": kind, "verbs": ["get", "list"]}
+            for name, single, kind in kinds
+        ]
+        self.documents |= {
+            "/api?timeout=32s": {"kind": "APIVersions", "versions": ["v1"]},
+            "/apis?timeout=32s": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+            "/api/v1?timeout=32s": {"kind": "APIResourceList", "groupVersion": "v1", "resources": resources},
+        }
+        for pod, (port, target) in pods.items():
+            self.pods[f"{namespace}/{pod}:{port}"] = target
+            self.documents[f"/api/v1/namespaces/{namespace}/pods/{pod}"] = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": pod, "namespace": namespace},
+                "spec": {"containers": [{"name": "kafka", "ports": [{"containerPort": port}]}]},
+                "status": {"phase": "Running"},
+            }
+
     def kubeconfig(
         self, file: Path, user: dict[str, Any] | None = None, port: int | None = None, proxy: str = ""
     ) -> Path:
@@ -106,10 +132,12 @@ class Forwarding:
 
     def _target(self, path: str, query: str) -> int | None:
         _, _, _, _, namespace, _, pod, _ = path.split("/")
+        if not query:  # kubectl names the port later, in the connection: each pod has one here
+            return next((port for name, port in self.pods.items() if name.startswith(f"{namespace}/{pod}:")), None)
         return self.pods.get(f"{namespace}/{pod}:{query.removeprefix('ports=')}")
 
     def _select(self, connection: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-        assert list(offered) == [TUNNEL, CHANNEL]
+        assert list(offered) in ([TUNNEL, CHANNEL], [TUNNEL]), "kproxy's, or kubectl's"
         return next((one for one in offered if one in self.speaks), None)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -158,8 +186,10 @@ class Forwarding:
 
     async def _tunnel(self, connection: ServerConnection) -> None:
         async def receive() -> bytes:
+            message: str | bytes = b""
             try:
-                message = await connection.recv()
+                while not message:  # kubectl sends empty ones, which are not the end
+                    message = await connection.recv()
             except ConnectionClosed:
                 return b""
             assert isinstance(message, bytes)
@@ -176,7 +206,7 @@ class Forwarding:
             return
         target = self._target(path, query)
         assert target is not None
-        await Node(send, receive, target, passes_ends=self.passes_ends).serve()
+        await (Node if query else MultiplexingNode)(send, receive, target, passes_ends=self.passes_ends).serve()
 
     async def _forward(self, connection: ServerConnection) -> None:
         if connection.subprotocol == TUNNEL:

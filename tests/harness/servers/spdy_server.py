@@ -120,3 +120,34 @@ class Node:
         while some := await reader.read(32 * 1024):
             await self._send(data(stream, some))
         await self._send(data(stream, b"", FIN))
+
+
+class MultiplexingNode(Node):
+    """Serves all forwards of one connection, as kubectl has them: each is two streams with the same request id."""
+
+    async def serve(self) -> None:
+        pairs: dict[str, dict[str, int]] = {}
+        writers: dict[int, asyncio.StreamWriter] = {}
+        async with asyncio.TaskGroup() as tasks:
+            down: list[asyncio.Task[None]] = []
+            while (frame := await self.frame()) is not None:
+                head, body = frame
+                if head[:4] == struct.pack(">HH", 0x8003, SYN_STREAM):
+                    stream, headers = int.from_bytes(body[:4]), self.headers(body[10:])
+                    await self._send(self.reply(stream))
+                    pair = pairs.setdefault(headers["requestid"], {})
+                    pair[headers["streamtype"]] = stream
+                    if len(pair) == 2:
+                        reader, writers[pair["data"]] = await asyncio.open_connection("127.0.0.1", self._target)
+                        down.append(tasks.create_task(self._down(reader, pair["data"])))
+                elif head[:4] == struct.pack(">HH", 0x8003, PING):
+                    await self._send(control(PING, body))
+                elif (writer := writers.get(int.from_bytes(head[:4]))) is not None:
+                    writer.write(body)
+                    await writer.drain()
+                    if head[4] & FIN:
+                        writer.close()
+            for task in down:
+                task.cancel()
+        for writer in writers.values():
+            writer.transport.abort()

@@ -11,7 +11,7 @@ from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import asjson, report
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy, RefusingKproxy
+from kproxy.inspect.doctor.evidence import EndedRoute, Examination, NeighbourKproxy, RefusingKproxy
 from kproxy.inspect.doctor.report import DoctorReport
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
 
@@ -93,3 +93,17 @@ def test_a_kproxy_that_refuses_a_cluster_that_was_created_again() -> None:
         assert text in said
         assert value["findings"][0]["fault"] == "wrong-cluster"
         assert "Nothing is wrong" not in said
+
+
+def test_a_forward_that_a_running_kproxy_has_lost() -> None:
+    """Since when, and to whom it belongs now. No finding if doctor itself reaches the node by now."""
+    why = "localhost:9094 answers, but it is broker 1 of this cluster, not broker 3"
+    route = EndedRoute("127.0.0.1:19091", key(3), "localhost:9094", 1_796_000_000.9, why)
+    for contact, expected in ((bad("kafka-3.example:9092", "resolve", 3), 1), (good("kafka-3.example:9092", 3, 3), 0)):
+        text, value = of(examination(contact, ended_routes=(route,)))
+        findings = [finding for finding in value["findings"] if finding["fault"] == "forward-ended"]
+        assert len(findings) == expected
+        if expected:
+            assert "No longer leads to broker 3 since 2026-11-30" in text
+            assert f"says the kproxy at 127.0.0.1:19091: {why}." in " ".join(text.split())
+            assert "--forward-command" in text

@@ -110,6 +110,8 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
          ["k.yaml:4: sasl-password-file: binary has bytes that are not UTF-8 text"]),
         (LOGIN + "sasl-password-command: no-such-program x\n",
          ["k.yaml:4: sasl-password-command: the command 'no-such-program' cannot be run: there is no such program"]),
+        (HEAD + "forward-command: no-such-program {port}\n",
+         ["k.yaml:2: forward-command: the command 'no-such-program' cannot be run: there is no such program"]),
         (LOGIN + 'sasl-password-command: "echo \'x"\n',
          ["k.yaml:4: sasl-password-command: the command for the password or token cannot be parsed: check its quotes"]),
         (HEAD + "sasl: OAUTHBEARER\noauth-token-file: gone\n",

@@ -728,3 +728,48 @@ async def test_a_broker_that_answers_the_check_oddly_is_asked_otherwise(
         named = [record for record in caplog.records if "does not believe" in record.getMessage()]
         assert len(named) == (fault != "older" and not (late and fault == "any node")), caplog.text
         caplog.clear()
+
+
+# Addresses that no longer lead to their node
+
+
+async def two_mapped(here: Site) -> tuple[FakeBroker, Address, NodeDialer]:
+    """Return broker 3, whose name resolves nowhere, its port-forward, and the dialer; broker 1 has one as well."""
+    one, one_at = here.broker(1)
+    three, three_at = here.broker(3)
+    one.nodes = three.nodes = [(1, "b1.internal", 9092), (3, "b3.internal", 9092)]
+    maps = (Map.parse(f"node:1={one_at}"), Map.parse(f"node:3={three_at}"))
+    reach = here.cluster(one_at, map=maps)
+    await here.explorer.explore()
+    assert (await reaches(reach, 3)).dial == three_at
+    return three, three_at, reach
+
+
+async def test_a_forward_that_leads_to_another_broker_now(here: Site, caplog: pytest.LogCaptureFixture) -> None:
+    three, three_at, reach = await two_mapped(here)
+    three.refusal = "Unexpected broker id, expected 1 or empty"
+    for _ in range(2):
+        with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 3"):
+            await reaches(reach, 3)
+    (line,) = [text for text in caplog.messages if "no longer leads" in text]
+    assert line.startswith(f"{three_at} no longer leads to broker 3, since 20")
+    assert "answers, but it is broker 1 of this cluster, not broker 3" in line
+    assert reach.reachability.node_addresses[three_at].key == key(1), "to whom it belongs now"
+    reached = reach.reachability.of_node(key(3))
+    assert (reached.route.dial if reached.route else None, reached.reason) == (three_at, "wrong-node")
+    assert reached.since is not None
+    three.refusal = "Unexpected broker id, expected 3 or empty"
+    assert (await reaches(reach, 3)).dial == three_at
+    assert reach.reachability.of_node(key(3)).since is None
+
+
+async def test_an_advertised_address_is_no_forward(here: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """That its broker is down, the log says with the first client."""
+    broker, _, reach = here.one_broker()
+    await here.explorer.explore()
+    await reaches(reach, 1)
+    broker.refusal = "Unexpected broker id, expected 2 or empty"
+    broker.nodes.append((2, "b2.internal", 9092))
+    with pytest.raises(UpstreamError):
+        await reaches(reach, 1)
+    assert not [text for text in caplog.messages if "no longer leads" in text]

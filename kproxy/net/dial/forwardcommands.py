@@ -47,7 +47,7 @@ from kproxy.base.messages.forwards import (
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.base.watchdog import Watchdog
-from kproxy.net.freeports import HOST, free_ports
+from kproxy.net.freeports import HOST, free_ports, is_free
 
 log = logging.getLogger(__name__)
 
@@ -257,6 +257,9 @@ class ForwardCommands:
             if former is not None:
                 await asyncio.wait([former])
             while True:
+                if not is_free(HOST, command.port):  # else a program that cannot listen there would seem to
+                    self._renew_port(command)
+                    command.words = command.template.arguments(command.label, command.advertised, command.port)
                 listened = await self._run(command)
                 log.warning("%s: %s", command.name, command.problem, extra=about(self._title, command.name))
                 if not listened:

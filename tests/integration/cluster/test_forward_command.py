@@ -186,7 +186,7 @@ def test_a_reload_changes_the_commands(ways: Ways, cluster: DevCluster, own_kpro
         file.write_text(text + "\n".join(lines) + "\n")
 
     write(f"forward-command: {ssh(ways)}")
-    proxy = own_kproxy("", "-c", str(file), "--listen", f"127.0.0.1:{free_port()}", ready=False)
+    proxy = own_kproxy("", "-c", str(file), "--listen", f"127.0.0.1:{free_port()}")
     wait_until(lambda: len(commands(proxy)) == 6, "all commands run")
     former = of_kproxy(proxy, ways)
     write(f'forward-command: ["{ssh(ways, "-4")}"]')

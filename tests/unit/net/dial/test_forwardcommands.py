@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -265,3 +266,16 @@ async def test_a_signal_from_outside_is_named() -> None:
         os.kill(int(command.last_line), signal.SIGKILL)
         await until(lambda: command.state is CommandState.ENDED)
         assert "ended by signal SIGKILL" in str(command.problem)
+
+
+async def test_a_port_that_something_else_has_taken_is_not_used() -> None:
+    async with running(program(LISTENS + WAITS)) as commands:
+        address = commands.dial_address("3", THERE)
+        assert address is not None
+        with socket.create_server((address.host, address.port)):
+            await commands.prepare(address)
+            (command,) = commands
+            assert command.port != address.port
+            assert command.words[-1] == str(command.port)
+            assert commands.dial_address("3", THERE) == Address(address.host, command.port)
+            assert await accepts(command.port)

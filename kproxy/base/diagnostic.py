@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kproxy.base.format import abbreviate
 from kproxy.base.printable import escaped
 
 if TYPE_CHECKING:
@@ -69,6 +70,21 @@ class Diagnostic:
     def __str__(self) -> str:
         parts = ["" if self.place is None else str(self.place), self.subject, self.text]
         return ": ".join(part for part in parts if part)
+
+
+def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics, those that differ only in the names of their subjects in one.
+
+    "group a" and "group b" become "group a, b". One that is there twice is returned once.
+    """
+    names_of: dict[tuple[str, Diagnostic], dict[str, None]] = {}
+    for diagnostic in diagnostics:
+        kind, _, name = diagnostic.subject.partition(" ")
+        names_of.setdefault((kind, replace(diagnostic, subject="")), {})[name] = None
+    return [
+        replace(diagnostic, subject=f"{kind} {abbreviate(list(names))}".rstrip())
+        for (kind, diagnostic), names in names_of.items()
+    ]
 
 
 def severities(diagnostics: Iterable[Diagnostic]) -> set[Severity]:

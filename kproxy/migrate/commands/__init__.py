@@ -5,6 +5,7 @@ copy       the commands `copy`, `pause`, `resume` and `status`
 group      the click group of all commands
 offsets    the command `offsets`
 prepare    the commands `schema`, `plan`, `prepare` and `undo`
+screen     the screen of a switch, and its log file
 status     the status of a migration, read from the target alone
 switch     the commands `switch`, `rollback` and `finish`
 verify     the command `verify`

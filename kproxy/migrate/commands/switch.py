@@ -11,10 +11,18 @@ import click
 from kproxy.migrate.commands.arguments import AS_END, DRY_RUN, FILE, MASTER, echo_escaped
 
 if TYPE_CHECKING:
+    from kproxy.migrate.commands.screen import Screen
     from kproxy.migrate.switch.report import SwitchResult
 
 CHECK_ONLY = click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+LOG = click.option(
+    "--log",
+    "log_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="LOG",
+    help="The file for details and for what Spark prints. [default: kproxy-migration-NAME.log beside FILE]",
+)
 LOST = click.option("--lost", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
 _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 
@@ -42,6 +50,7 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
     "--abort", is_flag=True, help="Undo such a switch or rollback, if no client may write to the other cluster yet."
 )
 @LOST
+@LOG
 @JSON
 @MASTER
 def switch(
@@ -54,6 +63,7 @@ def switch(
     resume: bool,
     abort: bool,
     lost: tuple[str, ...],
+    log_path: Path | None,
     as_json: bool,
     master: str | None,
 ) -> int:
@@ -67,6 +77,9 @@ def switch(
     sessions are moved to the target. Clients observe a pause of some seconds, and their connections end once. If a step
     fails, or a kproxy does not reply, everything is undone.
 
+    The screen has the steps, and each finding once. Details, and what Spark prints, are in a log file, which the first
+    line names.
+
     With --reversible the command continues after the switch: it copies records from the target back to the source until
     it is stopped. 'kproxy migrate copy --reverse --follow' does that too.
 
@@ -78,8 +91,8 @@ def switch(
     are held, 2 if it cannot begin, 3 if it was undone, and 4 if it has not finished: then run it with --resume or
     --abort.
     """
-    from kproxy.base.diagnostic import show
     from kproxy.base.errors import ConfigError
+    from kproxy.migrate.commands.screen import open_screen
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import open_context, resume_or_abort, switch_clients
@@ -96,17 +109,18 @@ def switch(
     if allow_split_readers and chosen is None:
         raise ConfigError("--allow-split-readers: allowed with --only")
     migration = read_migration(file).with_as_end(as_end)
-    if resume or abort:
-        return _exit_code(resume_or_abort(migration, log_progress, abort=abort, lost=lost), as_json)
-    with open_context(migration, master, log_progress, show) as context:
-        result = switch_clients(
-            context,
-            lambda result: _print_result(result, as_json),
-            dry_run=dry_run,
-            reversible=reversible,
-            selection=chosen,
-        )
-    return _exit_code(result, as_json)
+    with open_screen("switch", migration.name, file, log_path, plain=as_json) as screen:
+        if resume or abort:
+            return _exit_code(screen, resume_or_abort(migration, screen.log, abort=abort, lost=lost), as_json)
+        with open_context(migration, master, screen) as context:
+            result = switch_clients(
+                context,
+                lambda result: _print_result(screen, result, as_json),
+                dry_run=dry_run,
+                reversible=reversible,
+                selection=chosen,
+            )
+        return _exit_code(screen, result, as_json)
 
 
 @click.command("rollback")
@@ -120,6 +134,7 @@ def switch(
 )
 @AS_END
 @LOST
+@LOG
 @JSON
 @MASTER
 def rollback(
@@ -128,6 +143,7 @@ def rollback(
     only: tuple[str, ...],
     as_end: tuple[str, ...],
     lost: tuple[str, ...],
+    log_path: Path | None,
     as_json: bool,
     master: str | None,
 ) -> int:
@@ -141,17 +157,16 @@ def rollback(
 
     The exit codes are those of 'kproxy migrate switch'.
     """
-    from kproxy.base.diagnostic import show
+    from kproxy.migrate.commands.screen import open_screen
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import run_rollback
 
     chosen = parse_selection(only, allow_split_readers=False)
     migration = read_migration(file).with_as_end(as_end)
-    return _exit_code(
-        run_rollback(migration, master, log_progress, show, dry_run=dry_run, lost=lost, selection=chosen),
-        as_json,
-    )
+    with open_screen("rollback", migration.name, file, log_path, plain=as_json) as screen:
+        result = run_rollback(migration, master, screen, dry_run=dry_run, lost=lost, selection=chosen)
+        return _exit_code(screen, result, as_json)
 
 
 @click.command("finish")
@@ -176,31 +191,26 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
     return _STOPPED if remaining else _FINE
 
 
-def _exit_code(result: SwitchResult, as_json: bool) -> int:
+def _exit_code(screen: Screen, result: SwitchResult, as_json: bool) -> int:
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
     if result.drive_result is None:
-        for line in result.message.splitlines():
-            log_progress(line)
+        _print_result(screen, result, as_json)
         return _STOPPED if result.blocked else _FINE
     if not result.reported:
-        _print_result(result, as_json)
+        _print_result(screen, result, as_json)
     codes = {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}
     return codes.get(result.drive_result.end, _INCOMPLETE)
 
 
-def _print_result(result: SwitchResult, as_json: bool) -> None:
+def _print_result(screen: Screen, result: SwitchResult, as_json: bool) -> None:
     from kproxy.migrate.switch.report import result_lines, result_to_json
 
-    if as_json:
+    if result.drive_result is None:
+        for line in result.message.splitlines():
+            screen.log(line) if as_json else screen.result(line)
+    elif as_json:
         click.echo(json.dumps(result_to_json(result), indent=2))
-        return
-    for line in result_lines(result):
-        echo_escaped(line)
-
-
-def log_progress(text: str) -> None:
-    """Print the current step with the time."""
-    from datetime import datetime
-
-    echo_escaped(f"{datetime.now().strftime('%H:%M:%S.%f')[:-3]} {text}", err=True)
+    else:
+        for line in result_lines(result):
+            screen.result(line)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.packages import install_command
@@ -30,13 +30,20 @@ _CONNECTOR = "spark-sql-kafka-0-10"
 
 @contextmanager
 def spark_session(
-    name: str, master: str | None, *, reads_kafka: bool = False, short_jobs: bool = False
+    name: str,
+    master: str | None,
+    *,
+    reads_kafka: bool = False,
+    short_jobs: bool = False,
+    output: TextIO | None = None,
 ) -> Iterator[Any]:
     """Open a Spark session while the context is open: spark-submit's, or one on this machine.
 
     `reads_kafka`: Spark fetches its Kafka source unless it has it. On this machine, Python tasks run in the interpreter
     that has kproxy; on a cluster, in the configured one. `short_jobs`: optimize for the duration of jobs with few
-    records, not for records per second. Raises ConfigError if pyspark is not installed, or Spark does not start.
+    records, not for records per second. `output`: the file that gets what Spark's JVM prints, unless spark-submit has
+    started the JVM; None for the outputs of this process. Raises ConfigError if pyspark is not installed, or Spark does
+    not start.
     """
     try:
         import pyspark
@@ -59,7 +66,7 @@ def spark_session(
             f" If it could not fetch {package}: set PYSPARK_SUBMIT_ARGS='--jars FILES pyspark-shell', where FILES are"
             f" {_CONNECTOR} and the jars that it needs"
         )
-    if not reads_kafka:
+    if not reads_kafka or output is not None:
         # Spark would draw its progress bar over the table of the copy.
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     if short_jobs and not submitted:
@@ -69,13 +76,34 @@ def spark_session(
     builder = builder.config("spark.speculation", "false")
     with _own_python(_master(master or (None if submitted else _LOCAL_MASTER))):
         try:
-            spark = builder.getOrCreate()
+            with _children_print_to(output):
+                spark = builder.getOrCreate()
         except PySparkRuntimeError as error:  # its JVM has ended
-            raise ConfigError(f"Spark did not start; see its output for the reason.{remedy}") from error
+            where = "its output" if output is None else output.name
+            raise ConfigError(f"Spark did not start; see {where} for the reason.{remedy}") from error
         try:
             yield spark
         finally:
             spark.stop()
+
+
+@contextmanager
+def _children_print_to(output: TextIO | None) -> Iterator[None]:
+    """Let processes that are started while the context is open print to this file; None changes nothing."""
+    if output is None:
+        yield
+        return
+    for stream in (sys.stdout, sys.stderr, output):
+        stream.flush()
+    saved = {number: os.dup(number) for number in (1, 2)}
+    try:
+        for number in saved:
+            os.dup2(output.fileno(), number)
+        yield
+    finally:
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def _master(master: str | None) -> str:

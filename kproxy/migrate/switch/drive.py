@@ -7,14 +7,15 @@ drive continues or goes back.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
@@ -27,6 +28,7 @@ from kproxy.proxy.switching.twophase import (
     CoordinatorOutcome,
     CoordinatorState,
     JournalDecision,
+    KnownPhase,
     ParticipantLost,
     ParticipantReply,
     RecordWritten,
@@ -36,6 +38,8 @@ from kproxy.proxy.switching.twophase import (
     Work,
     WorkFinished,
 )
+
+_logger = logging.getLogger(__name__)
 
 HoldTask = Callable[[float], None]
 """A task of the hold. Its argument is its deadline, of time.monotonic. Raises KproxyError."""
@@ -75,6 +79,14 @@ _STAGE_TEXTS: Mapping[Stage, str] = {
     Stage.RELEASE: "releasing writes: clients continue on {to}",
     Stage.UNDO: "going back to {former}",
 }
+# The phase that each kproxy has at the end of a stage.
+_STAGE_PHASES: Mapping[Stage, KnownPhase] = {
+    Stage.HOLD: KnownPhase.HELD,
+    Stage.FLIP: KnownPhase.FLIPPED,
+    Stage.COMMIT: KnownPhase.COMMITTED,
+    Stage.RELEASE: KnownPhase.RELEASED,
+    Stage.UNDO: KnownPhase.UNDONE,
+}
 _WORK_TEXTS: Mapping[Work, str] = {
     Work.DRAIN: "ending open transactions",
     Work.COPY: "copying the last records",
@@ -113,10 +125,11 @@ class Drive:
         works: Mapping[Work, HoldTask],
         log: LogWriter = lambda _: None,
         limits: DriveTimeouts = TIMEOUTS,
+        show_hold: LogWriter = lambda _: None,
     ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
         self._fleet, self._kproxies = fleet, {kproxy.name: kproxy for kproxy in fleet.kproxies}
-        self._tasks, self._log, self._timeouts = works, log, limits
+        self._tasks, self._log, self._timeouts, self._show_hold = works, log, limits, show_hold
         # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
         self._events: queue.SimpleQueue[tuple[str, CoordinatorEvent | None]] = queue.SimpleQueue()
         self._in_flight: set[str] = set()
@@ -150,6 +163,32 @@ class Drive:
             if actions.work is not None and actions.work not in self._started_work:
                 self._start_work(actions.work)
             self._wait_for_event(actions.requests)
+            if held_text := self._held_text():
+                self._show_hold(f"{held_text}{self._waiting_text()}")
+
+    def _held_text(self) -> str:
+        """Return for how long writes have been held, of the limit; "" if none are held."""
+        if self._hold_began is None or self._hold_ended is not None:
+            return ""
+        return f"writes held for {time.monotonic() - self._hold_began:.1f} of {self._plan.seconds:g} s"
+
+    def _waiting_text(self) -> str:
+        """Return what the stage waits for: its work, or the kproxies that have not replied as the stage wants."""
+        if self.coordinator.stage is Stage.WORK:
+            texts = [_WORK_TEXTS[work] for work in Work if work in self._started_work]
+            return f": {texts[-1]}" if texts else ""
+        wanted = _STAGE_PHASES.get(self.coordinator.stage)
+        waiting = [
+            name
+            for name, phase in zip(self._plan.kproxies, self.coordinator.phases, strict=True)
+            if wanted is not None and phase is not wanted
+        ]
+        return f": {self.coordinator.stage}, waiting for {abbreviate(waiting)}" if waiting else ""
+
+    def _log_step(self, text: str) -> None:
+        """Log a step, with the time for which writes have been held."""
+        held_text = self._held_text()
+        self._log(f"{text} ({held_text})" if held_text else text)
 
     def _result(self, end: CoordinatorOutcome) -> DriveResult:
         held_seconds = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
@@ -226,7 +265,7 @@ class Drive:
         if before in _DECIDED and stage is Stage.ENDED:
             self._hold_ended = self._stage_began
         if stage in _STAGE_TEXTS:
-            self._log(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
+            self._log_step(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
 
     def _deadline(self) -> float:
         """Return the deadline of the stage."""
@@ -279,8 +318,8 @@ class Drive:
                 event = self._judge_silence(kproxy, error)
         except AdminError as error:
             event = self._judge_silence(kproxy, error)
-        except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held
-            traceback.print_exception(error)
+        except Exception as error:  # a defect of ours must not leave writes held
+            _logger.error("asking %s", kproxy.name, exc_info=error)
             event = AbortRequested(f"a defect of kproxy: {type(error).__name__}")
         if event is not None and not isinstance(event, ParticipantLost):
             self._silent_since.pop(kproxy.name, None)
@@ -297,7 +336,7 @@ class Drive:
 
     def _start_work(self, work: Work) -> None:
         self._started_work.add(work)
-        self._log(_WORK_TEXTS[work])
+        self._log_step(_WORK_TEXTS[work])
         until = self._deadline()
 
         def run() -> None:
@@ -306,8 +345,8 @@ class Drive:
                 self._tasks[work](until)
             except KproxyError as error:
                 problem = str(error)
-            except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held
-                traceback.print_exception(error)
+            except Exception as error:  # a defect of ours must not leave writes held
+                _logger.error("%s", work, exc_info=error)
                 problem = f"a defect of kproxy: {type(error).__name__}: {error}"
             self._events.put(("", WorkFinished(work, problem)))
 

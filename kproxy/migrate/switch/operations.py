@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
+from typing import Protocol, TextIO
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.copy.sparksession import spark_session
 from kproxy.migrate.format import LogWriter
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry, SwitchJournal, read_last_switch
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal, read_last_switch
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration
@@ -24,9 +26,15 @@ from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
 from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
 from kproxy.migrate.switch.partial_rollback import PartialRollback
-from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, describe_returned_clients
+from kproxy.migrate.switch.report import (
+    SwitchResult,
+    describe_copies,
+    describe_findings,
+    describe_no_switch,
+    describe_returned_clients,
+)
 from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation, read_reverse_migration
-from kproxy.migrate.switch.switch_run import ReportFindings, SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
 # How long to wait for clients to reconnect before the report names the missing ones, in seconds.
@@ -43,19 +51,37 @@ def require_switch_section(migration: Migration) -> SwitchSection:
     return migration.switch
 
 
+class SwitchScreen(Protocol):
+    """Where a switch reports: `kproxy.migrate.commands.screen.Screen`."""
+
+    @property
+    def log_file(self) -> TextIO: ...
+
+    def log(self, text: str) -> None: ...
+
+    def report(self, findings: Iterable[Diagnostic]) -> None: ...
+
+    def show_hold(self, text: str) -> None: ...
+
+
 @contextmanager
-def open_context(
-    migration: Migration, master: str | None, log: LogWriter, report: ReportFindings
-) -> Iterator[SwitchContext]:
+def open_context(migration: Migration, master: str | None, screen: SwitchScreen) -> Iterator[SwitchContext]:
     """Open all connections of a switch or rollback, and Spark, while the context is open."""
     section = require_switch_section(migration)
+    screen.log("starting Spark, and connecting to both clusters")
     with (
         open_fleet(section) as fleet,
         # The last check is of few records, while writes are held.
-        spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True, short_jobs=True) as spark,
+        spark_session(
+            f"kproxy migrate {migration.name}: switch",
+            master,
+            reads_kafka=True,
+            short_jobs=True,
+            output=screen.log_file,
+        ) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        yield SwitchContext(spark, migration, endpoints, fleet, section, log, report)
+        yield SwitchContext(spark, migration, endpoints, fleet, section, screen.log, screen.report, screen.show_hold)
 
 
 def switch_clients(
@@ -78,7 +104,7 @@ def switch_clients(
     switch = SyncedSwitch(context, setup)
     try:
         with abort_on_signal(switch.abort):
-            result = _result_of(switch, switch.run(dry_run=dry_run, reversible=reversible))
+            result = _result_of(switch, switch.run(dry_run=dry_run, reversible=reversible), dry_run=dry_run)
     except KproxyError:
         if reverse_copy.is_prepared:
             reverse_copy.undo()
@@ -87,6 +113,7 @@ def switch_clients(
     if reverse_copy.is_prepared and outcome in (None, CoordinatorOutcome.UNDONE):
         reverse_copy.undo()
     elif reversible and outcome is CoordinatorOutcome.RELEASED:
+        result.copies_back = True
         print_result(result)
         result.reported = True
         context.log("copying records from the target back to the source, until Ctrl-C or kproxy migrate rollback")
@@ -102,8 +129,7 @@ def switch_clients(
 def run_rollback(
     migration: Migration,
     master: str | None,
-    log: LogWriter,
-    report: ReportFindings,
+    screen: SwitchScreen,
     *,
     dry_run: bool,
     lost: Iterable[str],
@@ -115,8 +141,8 @@ def run_rollback(
     if entry is not None and not entry.ended:
         if dry_run:
             return SwitchResult(None, f"{entry.what} {entry.switch} has not finished: rollback would abort it")
-        return resume_or_abort(migration, log, abort=True, lost=lost)
-    with open_context(migration, master, log, report) as context:
+        return resume_or_abort(migration, screen.log, abort=True, lost=lost)
+    with open_context(migration, master, screen) as context:
         return roll_back_clients(context, dry_run=dry_run, selection=selection)
 
 
@@ -129,7 +155,7 @@ def roll_back_clients(
     if entry is not None and entry.parts_on_target:
         rollback = PartialRollback(context)
         with abort_on_signal(rollback.abort):
-            return _result_of(rollback, rollback.run(selection, dry_run=dry_run))
+            return _result_of(rollback, rollback.run(selection, dry_run=dry_run), dry_run=dry_run, kind=ROLLBACK)
     if selection is not None:
         raise ConfigError(
             "--only: no clients were moved to the target by themselves; run rollback without --only to move all back"
@@ -157,20 +183,19 @@ def roll_back_clients(
             Preparation(sides, sides.examine(0.0), lambda text: context.log(f"reverse copy: {text}")).run()
     switch = SyncedSwitch(context, setup)
     with abort_on_signal(switch.abort):
-        return _result_of(switch, switch.run(dry_run=dry_run, reversible=True))
+        return _result_of(switch, switch.run(dry_run=dry_run, reversible=True), dry_run=dry_run, kind=ROLLBACK)
 
 
-def _result_of(run: SwitchRun, driven: DriveResult | None) -> SwitchResult:
+def _result_of(run: SwitchRun, driven: DriveResult | None, *, dry_run: bool, kind: str = SWITCHING) -> SwitchResult:
     if driven is not None:
         clients = _await_clients(run) if driven.end is CoordinatorOutcome.RELEASED else []
         return SwitchResult(
             driven, timings=run.timings, ended_transactions=run.ended_transactions, client_lines=clients
         )
-    if run.preflight.is_blocked:
-        return SwitchResult(
-            None, "Preflight failed; no writes were held. Resolve the items marked 'error'.", blocked=True
-        )
-    return SwitchResult(None, "Preflight passed; no writes were held. The switch can be done.")
+    message = describe_findings(
+        run.preflight.findings, dry_run=dry_run, has_replaced_copy=run.has_replaced_copy, kind=kind
+    )
+    return SwitchResult(None, message, blocked=run.preflight.is_blocked)
 
 
 def _await_clients(run: SwitchRun) -> list[str]:
@@ -195,19 +220,22 @@ def resume_or_abort(migration: Migration, log: LogWriter, *, abort: bool, lost: 
         last = read_last_switch(target, migration.name) if driven is None else None
     if driven is None:
         return SwitchResult(None, "\n".join(describe_idle_state(migration, last)))
-    if driven.end is CoordinatorOutcome.RELEASED and driven.entry.reversible and driven.entry.is_moved:
-        log("next: start the reverse copy: kproxy migrate copy FILE --reverse --follow")
-    return SwitchResult(driven)
+    is_over = driven.end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE)
+    return SwitchResult(driven, closing_lines=list(_describe_copies(migration, driven.entry)) if is_over else ())
 
 
 def describe_idle_state(migration: Migration, last: SwitchEntry | None) -> Iterator[str]:
     """Yield where clients are, and the next command. Works without the source too."""
     yield from describe_no_switch(last)
+    yield from _describe_copies(migration, last)
+
+
+def _describe_copies(migration: Migration, last: SwitchEntry | None) -> Iterator[str]:
     try:
         with open_endpoints(migration) as endpoints:
             yield from describe_copies(last, migration, endpoints)
     except KproxyError as error:
-        yield f"the state of the copy is not known: {error}"
+        yield f"running: not known: {error}"
 
 
 @contextmanager

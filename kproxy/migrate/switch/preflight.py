@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import KproxyError
-from kproxy.base.format import format_duration
+from kproxy.base.format import format_count, format_duration
 from kproxy.base.messages.migrations import HOLD_TOO_LONG, PRODUCER_IDS_OVERLAP, TOO_MUCH_LAG
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -147,9 +147,19 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
 
 
 def while_clients_move(problems: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the problems with positions before writes are held: running clients are a moment ahead of the copy."""
+    """Yield the problems with positions before writes are held.
+
+    Running clients are a moment ahead of the copy: their positions are one note together.
+    """
+    ahead: list[Diagnostic] = []
     for problem in problems:
-        yield replace(problem, severity=NOTE) if problem.fault == NOT_COPIED_YET else problem
+        if problem.fault == NOT_COPIED_YET:
+            ahead.append(problem)
+        else:
+            yield problem
+    if ahead:
+        more = f" (and {format_count(len(ahead) - 1, 'more position')})" if len(ahead) > 1 else ""
+        yield replace(ahead[0], severity=NOTE, text=f"ahead of the copy, as clients run: {ahead[0].text}{more}")
 
 
 def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -> Diagnostic:

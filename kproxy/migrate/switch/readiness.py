@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity, grouped
 from kproxy.base.errors import AdminError
-from kproxy.base.format import abbreviate
 from kproxy.base.messages.migrations import (
     ALREADY_SWITCHED,
     CLOCK_DIFFERS,
@@ -60,14 +59,11 @@ class TimedReply:
 
 def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> list[Diagnostic]:
     """Return the findings about all kproxies, those that stop the switch first."""
-    kproxies_by_finding: dict[tuple[Severity, str], list[str]] = {}
-    for name, timed_reply in timed_replies.items():
-        for severity, text in _check_kproxy(timed_reply, expected):
-            kproxies_by_finding.setdefault((severity, text), []).append(name)
-    findings = [
-        Diagnostic(severity, f"kproxy {abbreviate(names)}", text)
-        for (severity, text), names in kproxies_by_finding.items()
-    ]
+    findings = grouped(
+        Diagnostic(severity, f"kproxy {name}", text)
+        for name, timed_reply in timed_replies.items()
+        for severity, text in _check_kproxy(timed_reply, expected)
+    )
     return [
         *sorted(findings, key=lambda finding: (finding.severity != ERROR, finding.subject)),
         *_check_all(timed_replies, expected),

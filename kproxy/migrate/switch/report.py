@@ -6,20 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kproxy.base.format import abbreviate
+from kproxy.base.diagnostic import ERROR, Diagnostic, grouped
+from kproxy.base.format import abbreviate, format_count
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.journal.driver import find_active_driver
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, KnownPhase
 
 # Of many kproxies, so many have a line of their own.
 _MAX_ROWS = 50
+NO_COPY = "no copy"
+# Kproxies that hold no writes for this switch any more.
+_SETTLED = frozenset({KnownPhase.RELEASED, KnownPhase.UNDONE, KnownPhase.SERVING})
 BEFORE_ANOTHER = (
     "before another switch: run kproxy migrate prepare FILE, as the source assigns producer ids above the target's"
     " now; and kproxy migrate copy FILE --follow"
@@ -42,6 +46,10 @@ class SwitchResult:
     """True if the result was printed already."""
     client_lines: Sequence[str] = ()
     """Lines about the clients that reconnected."""
+    copies_back: bool = False
+    """True if the command copies records from the target back to the source from now on."""
+    closing_lines: Sequence[str] = ()
+    """What runs and what to do next, if the command has asked the clusters; else the result says it."""
 
 
 def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[ClusterReply]) -> tuple[bool, list[str]]:
@@ -51,7 +59,7 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
     waiting_consumers = sorted({consumer for cluster in now for consumer in cluster.waiting_consumers})
     missing = sorted(f"{name or '(no client id)'} at {address}" for name, address in clients_before - clients_now)
     lines = [
-        f"clients: {len(clients_before & clients_now)} of {len(clients_before)} that were connected before have"
+        f"{len(clients_before & clients_now)} of {len(clients_before)} clients that were connected before have"
         " reconnected"
     ]
     if missing:
@@ -125,53 +133,109 @@ def result_lines(result: SwitchResult) -> Iterator[str]:
     for transaction in result.ended_transactions:
         yield f"transaction {transaction.id} was aborted: its application observes the abort, and starts it again"
     yield from result.client_lines
-    yield from _next_steps(drive_result)
+    yield f"clients: {_where_clients_are(drive_result)}"
+    yield from result.closing_lines or _closing_lines(drive_result, copies_back=result.copies_back)
 
 
-def _next_steps(drive_result: DriveResult) -> Iterator[str]:
-    """Yield the next commands."""
-    entry = drive_result.entry
-    if drive_result.end is CoordinatorOutcome.RELEASED and entry.part and entry.what == ROLLBACK:
-        yield "next: nothing; the copy from the source to the target continues"
-    elif drive_result.end is CoordinatorOutcome.RELEASED and entry.part:
+def _where_clients_are(drive_result: DriveResult) -> str:
+    entry, end = drive_result.entry, drive_result.end
+    clients = f"those of part {entry.part}" if entry.part else "all"
+    if end is CoordinatorOutcome.RELEASED:
+        return f"{clients} are on {entry.to}"
+    if end is CoordinatorOutcome.UNDONE:
+        return f"{clients} are on {entry.origin}, as before"
+    if end is CoordinatorOutcome.TAKEN_OVER:
+        return "the driver that has taken over decides where they are"
+    waiting = [name for name in entry.kproxies if drive_result.participant_states.get(name) not in _SETTLED]
+    return f"writes may still be held at {abbreviate(waiting or entry.kproxies)}"
+
+
+def _closing_lines(drive_result: DriveResult, *, copies_back: bool) -> Iterator[str]:
+    """Yield what runs, and the next command."""
+    entry, end = drive_result.entry, drive_result.end
+    if end is CoordinatorOutcome.TAKEN_OVER:
+        yield "running: the other driver"
+        yield "next: read what the other driver prints; this one has done nothing since"
+    elif end is CoordinatorOutcome.INCOMPLETE:
+        yield f"running: {NO_COPY}"
+        yield "next: kproxy migrate switch FILE --resume continues it, and --abort undoes it if that is still possible"
+    elif end is CoordinatorOutcome.UNDONE:
+        yield f"running: {NO_COPY}"
+        yield f"next: {_copy_command(entry)} restarts the copy, which this command has replaced; then try again"
+    elif entry.part and entry.what == ROLLBACK:
+        yield "running: the copy to the target, if it ran before: this command did not change it"
+        yield "next: nothing; let the copy run for the clients that are on the target"
+    elif entry.part:
+        yield f"running: {NO_COPY}"
         yield (
-            "next: keep the copy running for the clients that are still on the source: kproxy migrate copy FILE"
-            " --follow; then switch the next clients with --only, or all others without it"
+            "next: kproxy migrate copy FILE --follow, for the clients that are still on the source; then switch the"
+            " next clients with --only, or all others without it"
         )
-    elif drive_result.end is CoordinatorOutcome.RELEASED:
-        if entry.what == ROLLBACK:
-            yield BEFORE_ANOTHER
-        yield (
-            f"next: set 'active: {entry.to}' in the configuration of every kproxy, before you start one on another"
-            " machine"
-        )
-    elif drive_result.end is CoordinatorOutcome.UNDONE and entry.decisions and entry.what == SWITCHING:
-        yield "next: restart the copy, which this command has replaced: kproxy migrate copy FILE --follow"
+    elif entry.what == ROLLBACK:
+        yield f"running: {NO_COPY}"
+        yield f"next: {_set_active(entry)}; {BEFORE_ANOTHER}"
+    else:
+        copier = "this command, which copies back what clients write, until Ctrl-C" if copies_back else NO_COPY
+        yield f"running: {copier}"
+        yield f"next: {_set_active(entry)}"
+
+
+def _copy_command(entry: SwitchEntry) -> str:
+    """Return the command of the copy that a switch or rollback replaces."""
+    reverse = " --reverse" if entry.what == ROLLBACK and not entry.part else ""
+    return f"kproxy migrate copy FILE{reverse} --follow"
+
+
+def _set_active(entry: SwitchEntry) -> str:
+    return f"set 'active: {entry.to}' in the configuration of every kproxy, before you start one on another machine"
+
+
+def describe_findings(findings: Sequence[Diagnostic], *, dry_run: bool, has_replaced_copy: bool, kind: str) -> str:
+    """Return the answer of a preflight: yes or no with the one reason, and what that leaves behind; in lines.
+
+    `kind` is SWITCHING or ROLLBACK.
+    """
+    errors = grouped(finding for finding in findings if finding.severity == ERROR)
+    if not errors:
+        return f"yes: the {kind} can be done. No writes were held"
+    more = f" (and {format_count(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
+    lines = [f"no: {errors[0]}{more}. No writes were held"]
+    if has_replaced_copy:
+        reverse = " --reverse" if kind == ROLLBACK else ""
+        lines.append(f"running: {NO_COPY}: this command has replaced it")
+        lines.append(f"next: resolve that; kproxy migrate copy FILE{reverse} --follow restarts the copy")
+    elif not dry_run:
+        lines.append("next: resolve that, and try again")
+    return "\n".join(lines)
 
 
 _OUTCOMES = {
     CoordinatorOutcome.RELEASED: "done: {clients} are routed to {to}",
     CoordinatorOutcome.UNDONE: "undone: {clients} are routed to {origin}, as before",
-    CoordinatorOutcome.INCOMPLETE: "not finished: run kproxy migrate switch FILE --resume or --abort",
+    CoordinatorOutcome.INCOMPLETE: "not finished",
     CoordinatorOutcome.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }
 
 
 # No switch in progress
 
-_START_SWITCH = "next: kproxy migrate switch FILE starts a switch"
+_START_SWITCH = "kproxy migrate switch FILE starts a switch"
 
 
 def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
     """Yield why no switch can be resumed, and where clients are."""
     if last is None:
-        yield "no switch to resume: none was started, and clients are on the source"
+        yield "no switch to resume: none was started"
+        yield "clients: all are on the source"
         return
     undone = "" if last.decision is JournalDecision.RELEASED else " (undone)"
     upstream = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
-    yield f"no switch to resume: {last.what} {last.switch} has finished{undone}, and clients are on {upstream}"
-    for part in last.parts_on_target:
-        yield f"except these clients, which are on {last.target_upstream}, the target: {abbreviate(part.clients)}"
+    yield f"no switch to resume: {last.what} {last.switch} has finished{undone}"
+    clients = [client for part in last.parts_on_target for client in part.clients]
+    others = (
+        f", except these, which are on {last.target_upstream}, the target: {abbreviate(clients)}" if clients else ""
+    )
+    yield f"clients: all are on {upstream}{others}"
 
 
 def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: ClusterEndpoints) -> Iterator[str]:
@@ -184,36 +248,33 @@ def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: C
     elif last.reversible:
         yield from describe_reverse_copy(find_active_driver(endpoints.source, reverse_name(migration.name)), last)
     else:
-        yield (
-            "nothing is copied back: the switch was not --reversible. next: kproxy migrate finish FILE, when all"
-            " consumers have reconnected"
-        )
+        yield f"running: {NO_COPY}: the switch was not --reversible"
+        yield "next: kproxy migrate finish FILE, when all consumers have reconnected"
 
 
 def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) -> Iterator[str]:
     """Yield the state of the copy to the target; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
-        yield "the copy to the target has stopped: run kproxy migrate copy FILE --follow to resume it"
+        yield f"running: {NO_COPY} to the target"
+        resume = "kproxy migrate copy FILE --follow resumes the copy; then "
     else:
-        yield f"the copy to the target is running: {_driver_name(driver)}"
-    if last is not None and last.what == ROLLBACK and not last.part:
-        yield BEFORE_ANOTHER
-    else:
-        yield _START_SWITCH
+        yield f"running: the copy to the target: {_driver_name(driver)}"
+        resume = ""
+    is_rollback = last is not None and last.what == ROLLBACK and not last.part
+    yield f"next: {BEFORE_ANOTHER if is_rollback else resume + _START_SWITCH}"
 
 
 def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
     """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
-        yield (
-            f"records that clients write to {last.target_upstream} are not copied back now: run kproxy migrate copy"
-            " FILE --reverse --follow to resume that"
-        )
+        yield f"running: {NO_COPY}: records that clients write to {last.target_upstream} are not copied back now"
+        resume = "kproxy migrate copy FILE --reverse --follow resumes that; "
     else:
-        yield f"records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
+        yield f"running: records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
+        resume = ""
     yield (
-        "next: kproxy migrate rollback FILE moves clients back; or kproxy migrate finish FILE ends the migration,"
-        " without a rollback after it"
+        f"next: {resume}kproxy migrate rollback FILE moves clients back; or kproxy migrate finish FILE ends the"
+        " migration, without a rollback after it"
     )
 
 

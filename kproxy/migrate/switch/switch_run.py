@@ -57,6 +57,8 @@ class SwitchContext:
     section: SwitchSection
     log: LogWriter
     report: ReportFindings
+    show_hold: LogWriter = lambda _: None
+    """Receives the state of the hold, a few times a second."""
 
 
 @dataclass
@@ -88,6 +90,8 @@ class SwitchRun:
         self.context, self.fleet, self.section = context, context.fleet, context.section
         self.preflight = PreflightResult()
         self.drive: Drive | None = None
+        self.has_replaced_copy = False
+        """True if this has ended the copy that ran, and runs none itself any more."""
         self._abort_reason = ""
 
     def abort(self, why: str) -> None:
@@ -97,10 +101,13 @@ class SwitchRun:
             self.drive.abort(why)
 
     def report_findings(self, findings: Iterable[Diagnostic]) -> None:
-        """Add findings to the preflight, and show them."""
-        for finding in findings:
-            self.preflight.findings.append(finding)
-            self.context.report([finding])
+        """Add findings to the preflight, and show them, also those before an error."""
+        batch: list[Diagnostic] = []
+        try:
+            batch.extend(findings)
+        finally:
+            self.preflight.findings += batch
+            self.context.report(batch)
 
     def check_kproxies(self, direction: preflight.Direction) -> None:
         """Read the replies of all kproxies, and report findings about them."""
@@ -187,7 +194,7 @@ class SwitchRun:
             began=began,
         )
         entry = complete_entry(last, replace(entry, again=was_switched_before(last)))
-        self.drive = Drive(plan, self.fleet, journal, entry, tasks, self.context.log)
+        self.drive = Drive(plan, self.fleet, journal, entry, tasks, self.context.log, show_hold=self.context.show_hold)
         if self._abort_reason:
             self.drive.abort(self._abort_reason)
         return self.drive.run()
@@ -257,6 +264,7 @@ class SyncedSwitch(SwitchRun):
             self._sync.force = self._sync.force or was_switched_before(last)
             parts = self._parts_on_target(last)
             self._sync.others_write = any(part.writes for part in parts)
+            self.context.log("preflight: kproxies, both clusters, clients")
             self._run_preflight(parts, last, dry_run=dry_run)
             if reversible and self._sync.others_write:
                 self.report_findings([Diagnostic(ERROR, "--reversible", _PARTS_HAVE_WRITTEN)])
@@ -264,6 +272,8 @@ class SyncedSwitch(SwitchRun):
                 return None
             with self._sync:
                 self._sync.start(take_over=not dry_run)
+                self.has_replaced_copy = not dry_run
+                self.context.log("preflight: rehearsing what is done while writes are held")
                 self.report_findings(preflight.check_final_sync(self._sync, self.section, dry_run=dry_run))
                 if not dry_run and not self.preflight.is_blocked:
                     self.report_findings(self._setup.before_hold())

@@ -505,9 +505,10 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         site.rollback()
     assert site.resume() is None
     assert site.afterwards() == [
-        "no switch to resume: none was started, and clients are on the source",
-        "the copy to the target has stopped: run kproxy migrate copy FILE --follow to resume it",
-        "next: kproxy migrate switch FILE starts a switch",
+        "no switch to resume: none was started",
+        "clients: all are on the source",
+        "running: no copy to the target",
+        "next: kproxy migrate copy FILE --follow resumes the copy; then kproxy migrate switch FILE starts a switch",
     ]
 
 
@@ -578,9 +579,9 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         assert came.drive_result is not None, site.stops()
         assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         producers[0].wait_more("acked", 50)
-    assert "clients are on green, the target" in said[0]
-    assert "records that clients write to green are copied back: process" in said[1]
-    assert "kproxy migrate copy FILE --reverse --follow" in site.afterwards()[1], "it has ended"
+    assert said[1] == "clients: all are on green, the target"
+    assert "records that clients write to green are copied back: process" in said[2]
+    assert "kproxy migrate copy FILE --reverse --follow" in site.afterwards()[3], "it has ended"
     assert_once(site.values(site.endpoints.target), producers)
     site.consume(group, 10)
     assert site.in_order(group)
@@ -609,7 +610,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     shown = "\n".join(result_lines(came))
     assert "before another switch: run kproxy migrate prepare FILE" in shown
     assert "rollback" in site.afterwards()[0]
-    assert "clients are on blue, the source" in site.afterwards()[0]
+    assert site.afterwards()[1] == "clients: all are on blue, the source"
     assert_once(site.values(site.endpoints.source), producers)
     assert [one[2] for one in rows(site.endpoints.source, f"{site.topic}-late", 0)] == [b"%d" % at for at in range(10)]
     site.consume(group, 10)

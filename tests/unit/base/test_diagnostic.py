@@ -16,6 +16,7 @@ from kproxy.base.diagnostic import (
     Severity,
     exit_code,
     github_annotations,
+    grouped,
     headline,
     show,
     to_json,
@@ -50,6 +51,18 @@ def test_terminal() -> None:
         "               y: 2",
         "note: kproxies: 3 replied",
     ]
+
+
+def test_findings_that_are_alike_are_one() -> None:
+    groups = [Diagnostic(WARNING, f"group g{number}", "is excluded") for number in range(21)]
+    other = Diagnostic(WARNING, "group g0", "is a share group")
+    assert grouped([*groups, BARE, other, groups[0], BARE]) == [
+        Diagnostic(WARNING, "group g0, g1, g2 and 18 more", "is excluded"),
+        BARE,
+        other,
+    ]
+    assert grouped([FULL, FULL]) == [FULL]
+    assert grouped([]) == []
 
 
 def test_json() -> None:

@@ -63,8 +63,8 @@ def test_a_file_without_the_section(tmp_path: Path, command: str) -> None:
     ("end", "code", "words"),
     [
         (CoordinatorOutcome.RELEASED, 0, "next: set 'active: green'"),
-        (CoordinatorOutcome.UNDONE, 3, "next: restart the copy"),
-        (CoordinatorOutcome.INCOMPLETE, 4, "--resume or --abort"),
+        (CoordinatorOutcome.UNDONE, 3, "next: kproxy migrate copy FILE --follow restarts the copy"),
+        (CoordinatorOutcome.INCOMPLETE, 4, "next: kproxy migrate switch FILE --resume continues it"),
         (CoordinatorOutcome.TAKEN_OVER, 4, "another driver has taken over"),
     ],
     ids=str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ class Site:
     journal: Noted = field(default_factory=Noted)
     said: list[str] = field(default_factory=list)
     done: list[Work] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def drive(
         self,
@@ -65,7 +67,7 @@ class Site:
         works: dict[Work, HoldTask] = {each: self._doing(each) for each in Work}
         if of is not None and work is not None:
             works[of] = work
-        return Drive(plan, self.fleet, self.journal, entry, works, self.said.append, QUICK)
+        return Drive(plan, self.fleet, self.journal, entry, works, self.said.append, QUICK, self.shown.append)
 
     def _doing(self, work: Work) -> HoldTask:
         def do(until: float) -> None:
@@ -108,6 +110,10 @@ def test_all_goes_well(site: Site) -> None:
         JournalDecision.RELEASED,
     ]
     assert site.done == list(Work)
+    assert site.said[:2] == ["reading the state of all kproxies", "holding writes"]
+    assert all(re.search(r" \(writes held for \d+\.\d of 5 s\)$", line) for line in site.said[2:])
+    assert site.said[-1].startswith("releasing writes: clients continue on green")
+    assert any("writes held for" in line for line in site.shown)
     assert site.actives() == {"green"}
     assert site.phases() == {Phase.SERVING}
     for fake in site.fakes:
@@ -204,6 +210,7 @@ def test_writes_that_do_not_settle(site: Site) -> None:
     driven = site.drive(seconds=1.5).run()
     assert driven.end is CoordinatorOutcome.UNDONE
     assert "too long" in driven.reasons[0]
+    assert any(line.endswith(f": hold, waiting for {site.fakes[0].address}") for line in site.shown)
     assert site.actives() == {"blue"}
 
 
@@ -232,9 +239,9 @@ def test_work_that_does_not_end(site: Site) -> None:
     assert site.actives() == {"blue"}
 
 
-def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
+def test_work_that_has_a_defect(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     assert site.drive(Work.COPY, lambda _: [][1]).run().end is CoordinatorOutcome.UNDONE
-    assert "IndexError" in capfd.readouterr().err
+    assert "IndexError" in caplog.text
     assert site.actives() == {"blue"}
 
 

@@ -83,13 +83,13 @@ def test_which_clients_are_back() -> None:
     before = ClusterReply.read(CLUSTER, "kp")
     assert describe_returned_clients([before], [before]) == (
         True,
-        ["clients: 2 of 2 that were connected before have reconnected"],
+        ["2 of 2 clients that were connected before have reconnected"],
     )
     now = ClusterReply.read({**CLUSTER, "clients": [], "waiting": [{"client": "slow", "address": "10.0.0.3"}]}, "kp")
     fine, said = describe_returned_clients([before], [now])
     assert not fine
     assert said == [
-        "clients: 0 of 2 that were connected before have reconnected",
+        "0 of 2 clients that were connected before have reconnected",
         "not reconnected yet: (no client id) at , x at 10.0.0.2",
         "get no records until they fetch their positions again: slow at 10.0.0.3",
     ]

@@ -1,4 +1,4 @@
-"""What is said when there is no switch to go on with."""
+"""The last lines of a switch, and the lines when there is no switch to continue."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
-from kproxy.migrate.switch.report import describe_copy, describe_no_switch, describe_reverse_copy
-from kproxy.proxy.switching.twophase import JournalDecision
+from kproxy.migrate.switch.drive import DriveResult
+from kproxy.migrate.switch.report import (
+    SwitchResult,
+    describe_copy,
+    describe_findings,
+    describe_no_switch,
+    describe_reverse_copy,
+    result_lines,
+)
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
 
 RELEASED, UNDONE = ((("000001-a", one.value),) for one in (JournalDecision.RELEASED, JournalDecision.UNDONE))
 SWITCH = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",), RELEASED, reversible=True, ended=True)
@@ -20,22 +29,31 @@ DRIVER = {"host": "here", "pid": 17}
 @pytest.mark.parametrize(
     ("last", "says"),
     [
-        (None, ["none was started, and clients are on the source"]),
-        (SWITCH, ["switch x1 has finished, and clients are on green, the target"]),
-        (replace(SWITCH, decisions=UNDONE), ["switch x1 has finished (undone), and clients are on blue, the source"]),
-        (replace(SWITCH, decisions=()), ["switch x1 has finished (undone), and clients are on blue, the source"]),
-        (BACK, ["rollback x1 has finished, and clients are on blue, the source"]),
-        (replace(BACK, decisions=UNDONE), ["rollback x1 has finished (undone), and clients are on green, the target"]),
+        (None, ["none was started", "clients: all are on the source"]),
+        (SWITCH, ["switch x1 has finished", "clients: all are on green, the target"]),
+        (
+            replace(SWITCH, decisions=UNDONE),
+            ["switch x1 has finished (undone)", "clients: all are on blue, the source"],
+        ),
+        (replace(SWITCH, decisions=()), ["switch x1 has finished (undone)", "clients: all are on blue, the source"]),
+        (BACK, ["rollback x1 has finished", "clients: all are on blue, the source"]),
+        (
+            replace(BACK, decisions=UNDONE),
+            ["rollback x1 has finished (undone)", "clients: all are on green, the target"],
+        ),
         (
             PART,
             [
-                "switch x1 has finished, and clients are on blue, the source",
-                "these clients, which are on green, the target: app-#",
+                "switch x1 has finished",
+                "clients: all are on blue, the source, except these, which are on green, the target: app-#",
             ],
         ),
         (
             replace(SWITCH, decisions=UNDONE, parts=(MovedPart("some", ("app-#",)),)),
-            ["clients are on blue, the source", "these clients, which are on green, the target: app-#"],
+            [
+                "switch x1 has finished (undone)",
+                "clients: all are on blue, the source, except these, which are on green, the target: app-#",
+            ],
         ),
     ],
 )
@@ -43,14 +61,83 @@ def test_where_clients_are(last: SwitchEntry | None, says: list[str]) -> None:
     found = list(describe_no_switch(last))
     assert len(found) == len(says)
     for line, words in zip(found, says, strict=True):
-        assert words in line
+        assert line.endswith(words)
 
 
 def test_whether_a_copy_goes_on_and_what_is_next() -> None:
     assert "are copied back: process 17 on here" in next(describe_reverse_copy(DRIVER, SWITCH))
-    assert "kproxy migrate copy FILE --reverse --follow" in next(describe_reverse_copy(None, SWITCH))
+    assert "kproxy migrate copy FILE --reverse --follow" in list(describe_reverse_copy(None, SWITCH))[1]
     assert "kproxy migrate rollback FILE" in list(describe_reverse_copy(None, SWITCH))[1]
-    assert "is running: process 17 on here" in next(describe_copy(DRIVER, None))
-    assert "kproxy migrate copy FILE --follow" in next(describe_copy(None, SWITCH))
+    assert "running: the copy to the target: process 17 on here" in next(describe_copy(DRIVER, None))
+    assert "kproxy migrate copy FILE --follow" in list(describe_copy(None, SWITCH))[1]
     assert "kproxy migrate switch FILE starts a switch" in list(describe_copy(None, None))[1]
     assert "kproxy migrate prepare FILE" in list(describe_copy(None, BACK))[1]
+
+
+def result(end: CoordinatorOutcome, entry: SwitchEntry, states: dict[str, str] | None = None) -> SwitchResult:
+    return SwitchResult(DriveResult(end, (), entry, {}, 1.5, participant_states=states or {}))
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (
+            replace(result(CoordinatorOutcome.RELEASED, SWITCH), copies_back=True),
+            ["clients: all are on green", "running: this command, which copies back", "next: set 'active: green'"],
+        ),
+        (
+            result(CoordinatorOutcome.RELEASED, SWITCH),
+            ["clients: all are on green", "running: no copy", "next: set 'active: green'"],
+        ),
+        (
+            result(CoordinatorOutcome.RELEASED, PART),
+            ["clients: those of part some are on green", "running: no copy", "next: kproxy migrate copy FILE --follow"],
+        ),
+        (
+            result(CoordinatorOutcome.RELEASED, BACK),
+            ["clients: all are on blue", "running: no copy", "next: set 'active: blue'"],
+        ),
+        (
+            result(CoordinatorOutcome.UNDONE, SWITCH),
+            ["clients: all are on blue, as before", "running: no copy", "next: kproxy migrate copy FILE --follow"],
+        ),
+        (
+            result(CoordinatorOutcome.UNDONE, BACK),
+            ["clients: all are on green, as before", "running: no copy", "next: kproxy migrate copy FILE --reverse"],
+        ),
+        (
+            result(CoordinatorOutcome.INCOMPLETE, replace(SWITCH, kproxies=("a", "b")), {"a": "released", "b": "lost"}),
+            ["clients: writes may still be held at b", "running: no copy", "next: kproxy migrate switch FILE --resume"],
+        ),
+        (
+            result(CoordinatorOutcome.TAKEN_OVER, SWITCH),
+            ["clients: the driver that has taken over decides", "running: the other driver", "next: read what"],
+        ),
+    ],
+)
+def test_the_last_three_lines(told: SwitchResult, says: list[str]) -> None:
+    """Where clients are, what runs, and what to do next."""
+    lines = list(result_lines(told))[-3:]
+    for line, words in zip(lines, says, strict=True):
+        assert line.startswith(words)
+
+
+def errors(*subjects: str, text: str = "is wrong") -> list[Diagnostic]:
+    return [Diagnostic(NOTE, "kproxies", "3 replied"), *(Diagnostic(ERROR, subject, text) for subject in subjects)]
+
+
+def test_a_preflight_ends_with_yes_or_no_and_the_one_reason() -> None:
+    def told(findings: list[Diagnostic], **more: bool) -> list[str]:
+        given = {"dry_run": True, "has_replaced_copy": False} | more
+        return describe_findings(findings, kind=SWITCHING, **given).splitlines()
+
+    assert told(errors()) == ["yes: the switch can be done. No writes were held"]
+    assert told(errors("copy")) == ["no: copy: is wrong. No writes were held"]
+    assert told(errors("group a", "group b")) == ["no: group a, b: is wrong. No writes were held"]
+    assert told([*errors("copy"), *errors("time", text="is late")]) == [
+        "no: copy: is wrong (and 1 more error). No writes were held"
+    ]
+    assert told(errors("copy"), dry_run=False)[1:] == ["next: resolve that, and try again"]
+    replaced = told(errors("copy"), dry_run=False, has_replaced_copy=True)[1:]
+    assert replaced[0].startswith("running: no copy")
+    assert "kproxy migrate copy FILE --follow restarts the copy" in replaced[1]

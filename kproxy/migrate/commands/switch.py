@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from kproxy.migrate.commands.arguments import AS_END, DRY_RUN, FILE, MASTER, ech
 
 if TYPE_CHECKING:
     from kproxy.migrate.commands.screen import Screen
+    from kproxy.migrate.switch.opening import PrintResult
     from kproxy.migrate.switch.report import SwitchResult
 
 CHECK_ONLY = click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
@@ -83,6 +85,11 @@ def switch(
     With --reversible the command continues after the switch: it copies records from the target back to the source until
     it is stopped. 'kproxy migrate copy --reverse --follow' does that too.
 
+    If a switch or rollback was interrupted, wherever, the same command continues it, and no more: forward if possible,
+    else back. It says what had happened, and starts the copy back again where it is due. With --resume it does so even
+    if the former driver may still live, and with --abort it goes back unless clients may already write to the other
+    cluster.
+
     With --only, the clients of these groups or with these client ids are moved, and all others stay: consumers first,
     then producers. 'kproxy migrate switch' without it moves all others. Open transactions of these clients are ended if
     they are named too: --only transactional-id=ID.
@@ -95,7 +102,8 @@ def switch(
     from kproxy.migrate.commands.screen import open_screen
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
-    from kproxy.migrate.switch.operations import open_context, resume_or_abort, switch_clients
+    from kproxy.migrate.switch.operations import run_switch
+    from kproxy.migrate.switch.resumption import resume_or_abort
 
     if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (lost and not (resume or abort)):
         raise ConfigError(
@@ -110,17 +118,14 @@ def switch(
         raise ConfigError("--allow-split-readers: allowed with --only")
     migration = read_migration(file).with_as_end(as_end)
     with open_screen("switch", migration.name, file, log_path, plain=as_json) as screen:
+        report = partial(_print_result, screen, as_json=as_json)
         if resume or abort:
-            return _exit_code(screen, resume_or_abort(migration, screen.log, abort=abort, lost=lost), as_json)
-        with open_context(migration, master, screen) as context:
-            result = switch_clients(
-                context,
-                lambda result: _print_result(screen, result, as_json),
-                dry_run=dry_run,
-                reversible=reversible,
-                selection=chosen,
+            result = resume_or_abort(migration, master, screen, report, abort=abort, lost=lost)
+        else:
+            result = run_switch(
+                migration, master, screen, report, dry_run=dry_run, reversible=reversible, selection=chosen
             )
-        return _exit_code(screen, result, as_json)
+        return _exit_code(result, report)
 
 
 @click.command("rollback")
@@ -149,7 +154,8 @@ def rollback(
 ) -> int:
     """Move the clients back to the source.
 
-    While a switch has not finished, this is 'kproxy migrate switch --abort'. After it, the records that clients have
+    While a switch has not finished, this is 'kproxy migrate switch --abort'. A rollback that was interrupted is
+    continued. After a switch, the records that clients have
     written to the target must have been copied back ('switch --reversible'); then the steps of a switch are done in the
     other direction.
 
@@ -165,8 +171,9 @@ def rollback(
     chosen = parse_selection(only, allow_split_readers=False)
     migration = read_migration(file).with_as_end(as_end)
     with open_screen("rollback", migration.name, file, log_path, plain=as_json) as screen:
-        result = run_rollback(migration, master, screen, dry_run=dry_run, lost=lost, selection=chosen)
-        return _exit_code(screen, result, as_json)
+        report = partial(_print_result, screen, as_json=as_json)
+        result = run_rollback(migration, master, screen, report, dry_run=dry_run, lost=lost, selection=chosen)
+        return _exit_code(result, report)
 
 
 @click.command("finish")
@@ -191,19 +198,18 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
     return _STOPPED if remaining else _FINE
 
 
-def _exit_code(screen: Screen, result: SwitchResult, as_json: bool) -> int:
+def _exit_code(result: SwitchResult, report: PrintResult) -> int:
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
-    if result.drive_result is None:
-        _print_result(screen, result, as_json)
-        return _STOPPED if result.blocked else _FINE
     if not result.reported:
-        _print_result(screen, result, as_json)
+        report(result)
+    if result.drive_result is None:
+        return _STOPPED if result.blocked else _FINE
     codes = {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}
     return codes.get(result.drive_result.end, _INCOMPLETE)
 
 
-def _print_result(screen: Screen, result: SwitchResult, as_json: bool) -> None:
+def _print_result(screen: Screen, result: SwitchResult, *, as_json: bool) -> None:
     from kproxy.migrate.switch.report import result_lines, result_to_json
 
     if result.drive_result is None:

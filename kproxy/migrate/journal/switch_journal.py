@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,6 +27,8 @@ from kproxy.proxy.switching.twophase import JournalDecision, driver_number, last
 
 SWITCH_KEY = state_key("switch")
 _PATIENCE = 30.0
+# A driver writes its decisions and the end within this time: the longest hold, and the final command to late kproxies.
+_DRIVER_SILENCE_MS = 120_000
 
 SWITCHING, ROLLBACK = "switch", "rollback"
 
@@ -121,6 +124,15 @@ class SwitchEntry:
     def is_moved(self) -> bool:
         """True if all clients of the cluster, not only those of parts, write to the migration's target."""
         return not self.part and (self.decision is JournalDecision.RELEASED) is (self.what == SWITCHING)
+
+    def may_be_driven(self, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
+        """Return True if the driver that wrote this entry may still live.
+
+        `host` is this machine, and `is_alive` tells whether another process with that id runs here. A driver that has
+        written nothing for so long has died, or another driver fences it.
+        """
+        is_recent = now_ms - self.at < _DRIVER_SILENCE_MS
+        return not self.ended and is_recent and (self.host != host or is_alive(self.pid))
 
     def with_decision(self, driver: str, record: JournalDecision) -> SwitchEntry:
         """Return the entry with one more decision."""

@@ -10,7 +10,9 @@ final_sync           the last round of the copy, its verification, and the last 
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
 switch_run           a switch or rollback, from the preflight to the release
-operations           the commands `switch` and `rollback`, and resuming an interrupted one
+opening              what a command of a switch opens, and what ends it by a signal
+resumption           continuing a switch or rollback whose driver has ended
+operations           the commands `switch` and `rollback`
 inverse_offset_map   states and offset maps of a copy in the other direction (pure)
 reverse_copy         the copy from the target to the source, and the rollback that uses it
 partial_rollback     the rollback of clients that were switched by themselves and only read

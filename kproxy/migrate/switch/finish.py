@@ -20,7 +20,7 @@ from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.inverse_offset_map import reverse_migration
-from kproxy.migrate.switch.operations import require_switch_section
+from kproxy.migrate.switch.opening import require_switch_section
 from kproxy.migrate.switch.reverse_copy import topic_exists
 from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit

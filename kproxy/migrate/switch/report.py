@@ -22,6 +22,8 @@ from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision,
 # Of many kproxies, so many have a line of their own.
 _MAX_ROWS = 50
 NO_COPY = "no copy"
+COPIES_BACK = "this command, which copies back what clients write to the target, until Ctrl-C"
+NOT_COPIED_BACK = f"running: {NO_COPY}: what clients write to the target is not copied back now"
 # Kproxies that hold no writes for this switch any more.
 _SETTLED = frozenset({KnownPhase.RELEASED, KnownPhase.UNDONE, KnownPhase.SERVING})
 BEFORE_ANOTHER = (
@@ -175,8 +177,7 @@ def _closing_lines(drive_result: DriveResult, *, copies_back: bool) -> Iterator[
         yield f"running: {NO_COPY}"
         yield f"next: {_set_active(entry)}; {BEFORE_ANOTHER}"
     else:
-        copier = "this command, which copies back what clients write, until Ctrl-C" if copies_back else NO_COPY
-        yield f"running: {copier}"
+        yield f"running: {COPIES_BACK if copies_back else NO_COPY}"
         yield f"next: {_set_active(entry)}"
 
 
@@ -215,6 +216,18 @@ _OUTCOMES = {
     CoordinatorOutcome.INCOMPLETE: "not finished",
     CoordinatorOutcome.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }
+
+
+# An interrupted switch
+
+
+def describe_unfinished(entry: SwitchEntry) -> str:
+    """Return what had happened when the driver of this switch or rollback ended."""
+    progress = {
+        JournalDecision.RELEASED: f"it was decided to move clients to {entry.to}; not every kproxy had confirmed",
+        JournalDecision.UNDONE: f"it was decided to go back to {entry.origin}; not every kproxy had confirmed",
+    }.get(entry.decision, f"nothing was decided, and clients may write only to {entry.origin}")
+    return f"{entry.what} {entry.switch} of process {entry.pid} on {entry.host} has not finished: {progress}"
 
 
 # No switch in progress
@@ -267,8 +280,8 @@ def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) ->
 def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
     """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
-        yield f"running: {NO_COPY}: records that clients write to {last.target_upstream} are not copied back now"
-        resume = "kproxy migrate copy FILE --reverse --follow resumes that; "
+        yield NOT_COPIED_BACK
+        resume = "kproxy migrate copy FILE --reverse --follow resumes it; "
     else:
         yield f"running: records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
         resume = ""

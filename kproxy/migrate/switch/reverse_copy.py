@@ -86,6 +86,12 @@ class ReverseCopy:
         write_once(self._endpoints_reversed.target, self.reverse.name, seed_records(equal, self._values), "seed")
         self.start(self._scope)
 
+    def resume(self) -> None:
+        """Copy back again after a switch whose driver has ended. Raises KproxyError if it cannot begin."""
+        self.reverse = read_reverse_migration(self._migration, self._endpoints)
+        self._endpoints_reversed = swap_endpoints(self._endpoints)
+        self.start(build_copy_spec(self.reverse, self._endpoints_reversed, follow=True, take_over=True))
+
     def start(self, scope: CopySpec) -> None:
         """Copy back in a thread, and retry after failures."""
 

@@ -238,7 +238,7 @@ def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -
 
 
 class SyncedSwitch(SwitchRun):
-    """A new switch or rollback; `operations.resume_drive` resumes an interrupted one."""
+    """A new switch or rollback; `resumption.resume_drive` resumes an interrupted one."""
 
     def __init__(self, context: SwitchContext, setup: SwitchSetup) -> None:
         super().__init__(context)

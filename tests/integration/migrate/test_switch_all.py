@@ -34,9 +34,10 @@ from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError
 from kproxy.migrate.switch.finish import finish_migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
-from kproxy.migrate.switch.operations import resume_drive, roll_back_clients, switch_clients
+from kproxy.migrate.switch.operations import roll_back_clients, switch_clients
 from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, result_lines
+from kproxy.migrate.switch.resumption import resume_drive
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.switch.switch_run import SwitchContext
 from kproxy.migrate.verify.runner import run_verification

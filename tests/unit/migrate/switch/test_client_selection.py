@@ -12,7 +12,7 @@ from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart
 from kproxy.migrate.switch.client_selection import ClientSelection, parse_selection, select_part
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
-from kproxy.migrate.switch.operations import _fleet_of_switch
+from kproxy.migrate.switch.resumption import _fleet_of_switch
 from kproxy.proxy.admin.client import AdminClient
 from kproxy.proxy.switching.twophase import JournalDecision
 

@@ -1,0 +1,180 @@
+"""Continuing a switch or rollback whose driver has ended before it, forward or back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.base.process import start_time
+from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
+from kproxy.migrate.format import LogWriter
+from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal, read_last_switch
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.switch_section import SwitchSection
+from kproxy.migrate.switch.drive import Drive, DriveResult
+from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
+from kproxy.migrate.switch.opening import (
+    PrintResult,
+    SwitchScreen,
+    await_copy_back,
+    open_context,
+    require_switch_section,
+)
+from kproxy.migrate.switch.report import (
+    COPIES_BACK,
+    NOT_COPIED_BACK,
+    SwitchResult,
+    describe_copies,
+    describe_no_switch,
+    describe_reverse_copy,
+)
+from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
+
+
+def read_last(migration: Migration) -> SwitchEntry | None:
+    """Return the last switch or rollback. Raises ConfigError if nothing was prepared."""
+    with open_target(migration) as target:
+        return read_last_switch(target, migration.name)
+
+
+def require_dead_driver(entry: SwitchEntry) -> None:
+    """Raise ConfigError if the driver of this switch may still live: two commands must not drive by accident."""
+
+    def is_alive(pid: int) -> bool:
+        return pid != os.getpid() and start_time(pid) is not None
+
+    now_ms = time.time_ns() // 1_000_000
+    if entry.may_be_driven(now_ms, platform.node(), is_alive):
+        raise ConfigError(
+            f"{entry.what} {entry.switch} was started by process {entry.pid} on {entry.host}, which wrote to the"
+            f" journal {max(0, now_ms - entry.at) / 1000:.0f} s ago and may still drive it: wait for its end, or run"
+            " kproxy migrate switch FILE --resume, which takes it over"
+        )
+
+
+def resume_or_abort(
+    migration: Migration,
+    master: str | None,
+    screen: SwitchScreen,
+    print_result: PrintResult,
+    *,
+    abort: bool,
+    lost: Iterable[str],
+) -> SwitchResult:
+    """Resume or abort an interrupted switch or rollback, and start the copy back again if it is due and has stopped.
+
+    `print_result` is called before this continues to copy back.
+    """
+    section = require_switch_section(migration)
+    with open_target(migration) as target, open_fleet(section) as kproxies:
+        driven = resume_drive(target, migration.name, kproxies, section, screen.log, abort=abort, lost=lost)
+        last = read_last_switch(target, migration.name) if driven is None else driven.entry
+    if driven is not None and driven.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
+        return SwitchResult(driven)
+    closing_lines = list(_describe_copies(migration, last))
+    if last is not None and closing_lines[0] == NOT_COPIED_BACK:
+        return _copy_back(migration, master, screen, print_result, driven, last, closing_lines)
+    return _idle_result(driven, last, closing_lines)
+
+
+def _idle_result(driven: DriveResult | None, last: SwitchEntry | None, closing_lines: Sequence[str]) -> SwitchResult:
+    if driven is None:
+        return SwitchResult(None, "\n".join([*describe_no_switch(last), *closing_lines]))
+    return SwitchResult(driven, closing_lines=closing_lines)
+
+
+def _copy_back(
+    migration: Migration,
+    master: str | None,
+    screen: SwitchScreen,
+    print_result: PrintResult,
+    driven: DriveResult | None,
+    last: SwitchEntry,
+    closing_lines: Sequence[str],
+) -> SwitchResult:
+    """Start the copy back again, print the result, and wait for the end of the copy.
+
+    If it cannot start, the result says that no copy runs. Raises KproxyError if it ends by an error.
+    """
+    screen.log("the copy from the target back to the source has ended with its driver: starting it again")
+    with ExitStack() as stack:
+        try:
+            context = stack.enter_context(open_context(migration, master, screen))
+            reverse_copy = ReverseCopy(context.spark, migration, context.endpoints, context.log)
+            reverse_copy.resume()
+        except KproxyError as error:
+            screen.log(f"the copy back could not be started again: {error}")
+            return _idle_result(driven, last, closing_lines)
+        _, next_line = describe_reverse_copy({"pid": os.getpid(), "host": platform.node()}, last)
+        result = _idle_result(driven, last, [f"running: {COPIES_BACK}", next_line])
+        print_result(result)
+        result.reported = True
+        await_copy_back(reverse_copy, context.log, ReverseCopy.wait)
+        reverse_copy.close()
+        return result
+
+
+def _describe_copies(migration: Migration, last: SwitchEntry | None) -> Iterator[str]:
+    try:
+        with open_endpoints(migration) as endpoints:
+            yield from describe_copies(last, migration, endpoints)
+    except KproxyError as error:
+        yield f"running: not known: {error}"
+
+
+def resume_drive(
+    target: str,
+    name: str,
+    fleet: KproxyFleet,
+    section: SwitchSection,
+    log: LogWriter,
+    *,
+    abort: bool,
+    lost: Iterable[str] = (),
+) -> DriveResult | None:
+    """Continue a switch whose driver has died, or abort it. Returns None if there is none."""
+    with SwitchJournal(target, name) as journal:
+        last = journal.read()
+        if last is None or (last.ended and not lost):
+            return None
+        entry = journal.take_over()
+        assert entry is not None
+        remaining = tuple(kproxy for kproxy in entry.kproxies if kproxy not in set(lost))
+        if unknown := set(lost) - set(entry.kproxies):
+            raise ConfigError(
+                f"--lost {min(unknown)}: is not a participant of this switch; it has {', '.join(entry.kproxies)}"
+            )
+        with _fleet_of_switch(fleet, remaining, entry.cluster) as participants:
+            if not participants.kproxies:
+                raise ConfigError("--lost names every kproxy: start at least one, or start a new switch")
+            plan = SwitchPlan(
+                switch=entry.switch,
+                driver=driver_id(entry.driver_number + 1, secrets.token_hex(4)),
+                kproxies=remaining,
+                former=entry.origin,
+                to=entry.to,
+                seconds=section.hold_seconds,
+                takes_over=True,
+                decided=entry.decision,
+                abort=abort,
+            )
+            entry = replace(entry, kproxies=remaining, ended=False)
+            return Drive(plan, participants, journal, entry, {}, log).run()
+
+
+def _fleet_of_switch(fleet: KproxyFleet, names: Iterable[str], cluster: str) -> KproxyFleet:
+    """Return the participants of a switch by the names that they had in it, with those that are missing now."""
+    kproxies_by_name = {kproxy.name: kproxy for kproxy in fleet.kproxies}
+    kproxies = []
+    for name in names:
+        own, part = split_name(name)
+        kproxy = replace(kproxies_by_name.get(own) or Kproxy(own, MissingKproxy(own), cluster), cluster=cluster)
+        kproxies.append(kproxy.for_part(part) if part else kproxy)
+    return KproxyFleet(kproxies)

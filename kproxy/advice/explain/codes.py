@@ -11,6 +11,8 @@ from kproxy.base.faults import Fault
 from kproxy.protocol.wire.errorcodes import ErrorCode
 
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
+# Redpanda: `error_code: network_exception [13]`
+_REDPANDA = re.compile(r"error_code: [a-z_]{3,60} \[(-?\d{1,3})\]")
 # kafka-go: `[6] Not Leader For Partition: …`
 _TITLE = re.compile(r"\[(-?\d{1,3})\] ([A-Z][A-Za-z]{1,20}(?: [A-Za-z]{2,20}){1,6})")
 _RUBY = re.compile(r"\bKafka::([A-Z][A-Za-z]{4,60}?)(?:Error)?\b(?!::)")
@@ -131,7 +133,7 @@ def find_code(line: str) -> KafkaErrorCode | None:
         code = codes_by_number().get(int(match[1]))
         if code and any(len(word) > 4 and word.upper() in code.name for word in match[2].split()):
             return code
-    for match in _NUMBER.finditer(line):
+    for match in (*_REDPANDA.finditer(line), *_NUMBER.finditer(line)):
         if code := codes_by_number().get(int(match[1])):
             return code
     return None

@@ -33,7 +33,7 @@ _SCHEME = re.compile(
 _PROTOCOL = re.compile(r"\b(sasl_ssl|ssl|sasl_plaintext)://")
 _SOURCE = re.compile(r"\.(?:java|scala|kt|py|go|js|ts|c|cc|cpp|rs|rb|cs)$")
 _NODE = re.compile(
-    r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
+    r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |\bbroker\"?[:=]\"?|:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
 )
 _TOPIC = re.compile(
     r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[|for topic |with correlation id \d{1,10} : \{|partition )"

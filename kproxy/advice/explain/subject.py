@@ -53,7 +53,7 @@ _OTHER_SYSTEMS = (
     "feign", "resttemplate", "webclient", "selenium", "chrome", "sidekiq", "resque", "beanstalk", "samba", "cifs", "nfs", "iscsi",
     "libvirt", "winrm", "xhr", "cors", "openvpn", "wireguard", "ipsec", "strongswan", "bind ", "dig:", "nslookup", "named[", "postfix",
     "dovecot", ";;", "clientcnxn", "jenkins", "hudson", "keytool", "kinit:", "gpg:", "exim", "cups", "x11", "dbus", "unix socket", "/var/run/", "/tmp/", "aerospike", "hazelcast", "ignite", "zmq", "mssql",
-    "tomcat", "jetty", "servlet", "odoo", "wordpress", "php-fpm", "fastcgi", "gunicorn", "uwsgi", "puma", "unicorn",
+    "django.db", "activerecord", "hibernate", "doctrine", "pg::", "gorm", "tomcat", "jetty", "servlet", "odoo", "wordpress", "php-fpm", "fastcgi", "gunicorn", "uwsgi", "puma", "unicorn",
 )  # fmt: skip
 # Ports of other servers. A URL, a DSN or an address with one of them names the system.
 _OTHER_PORTS = frozenset(

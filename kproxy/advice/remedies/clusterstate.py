@@ -150,6 +150,10 @@ librdkafka> Broker: The member epoch is fenced by the group coordinator
 librdkafka> Broker: The instance ID is still used by another member in the consumer group
 librdkafka> Local: No offset to automatically reset to
 java!> This member will leave the group because
+Note: The group has active members: stop its consumers before you change its offsets.
+tools!> Assignments can only be reset if the group
+tools!> Consumer group … has active members
+Note:
 Note: The offset is no longer in the log: records were deleted (`retention.ms`), or the topic was created anew. The
 consumer continues where `auto.offset.reset` says.
 java!> is out of range for partition
@@ -168,6 +172,13 @@ franz-go!> unknown broker
 librdkafka> Local: Unknown broker
 librdkafka> Broker: Invalid replica assignment
 sarama!> kafka server: Broker not available
+
+== broker-missing overloaded not-authorized
+Note: Kafka Streams creates its internal topics itself. Too few brokers for `replication.factor`, brokers that do not
+answer, or a missing right to create topics prevent it.
+java!> Could not create internal topics within
+java!> Could not create topics within
+java!> Could not create topic … within
 
 == no-controller
 franz-go!> broker replied that the controller broker is
@@ -252,6 +263,7 @@ Note: Debezium uses a client of its own for its schema history: `schema.history.
 connect!> value is invalid: A value is required
 Note: The file with the settings does not exist where the program runs: inside a container, its path is another one.
 java?> .properties (No such file or directory)
+java!> org.apache.kafka.common.utils.Utils.loadProps
 java?> .conf (No such file or directory)
 any?> .properties: No such file or directory
 Note: A setting of time is too small beside another one; the message names both.

@@ -206,6 +206,11 @@ any?> kafka-cluster:Connect
 librdkafka> Access denied
 Note: The user or password is wrong, or the user has no credentials for this mechanism.
 kafka-go!> SASL Authentication Failed
+java!> Authentication failed: username not specified
+java!> Authentication failed: password not specified
+java!> Authentication failed: Client requested an authorization id that is different from username
+any?> Username not specified
+any?> Password not specified
 ruby-kafka!> FailedScramAuthentication
 ruby-kafka!> SASL PLAIN authentication failed
 rskafka!> Sasl handshake failed

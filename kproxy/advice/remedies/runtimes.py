@@ -197,6 +197,7 @@ librdkafka!> Failed to verify broker certificate: certificate has expired
 
 == certificate-not-yet-valid
 any*> certificate is not yet valid
+any*> certificate has expired or is not yet valid: current time … is before
 any*> CertificateNotYetValidException
 any*> invalid peer certificate: NotValidYet
 

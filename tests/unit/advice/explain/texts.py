@@ -479,4 +479,10 @@ TEXTS: tuple[PastedText, ...] = (
     PastedText('gokrb5 in Sarama', 'kafka: client has run out of available brokers to talk to: [Root cause: Networking_Error] Networking_Error: AS Exchange Error: failed sending AS_REQ to KDC: failed to communicate with KDC kdc.example.com', 'kerberos', 'KDC'),
     PastedText('kafkajs, brokerPool.js', 'KafkaJSNonRetriableError: Failed to connect: expected brokers array and got nothing', 'configuration', 'setting'),
     PastedText("Apache Kafka's tools, a part of the class path", 'Exception in thread "main" java.lang.NoClassDefFoundError: kafka/admin/TopicCommand', 'library-lacks-feature', 'class path'),
+    PastedText('Redpanda, kafka/client', 'WARN coproc - event_listener.cc:170 - Failed to connect to a broker within the retry policy: kafka::client::broker_error ({ node: 0 }, { error_code: network_exception [13] })', 'closed', 'clos'),
+    PastedText('Apache Kafka, InternalTopicManager.java', 'org.apache.kafka.streams.errors.StreamsException: Could not create internal topics within 120000 milliseconds. This can happen if the Kafka cluster is temporarily not available.', 'broker-missing', 'replication'),
+    PastedText('Apache Kafka, ConsumerGroupCommand.java', "Error: Assignments can only be reset if the group 'g' is inactive, but the current state is Stable.", 'group', 'stop'),
+    PastedText("Apache Kafka's tools, Utils.java", 'Exception in thread "main" java.nio.file.NoSuchFileException: client.properties\n\tat org.apache.kafka.common.utils.Utils.loadProps(Utils.java:700)', 'configuration', 'file'),
+    PastedText("Redpanda Console, with a broker's id", '{"level":"warn","msg":"unable to open connection to broker","source":"kafka_client","addr":"127.0.0.1:9092","broker":"1","err":"dial tcp 127.0.0.1:9092: connect: connection refused"}', 'loopback-advertised', 'advertis'),
+    PastedText("Go's crypto/x509", 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is before 2026-02-01T00:00:00Z kafka b:9093', 'certificate-not-yet-valid', 'valid'),
 )  # fmt: skip

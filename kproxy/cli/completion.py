@@ -34,8 +34,9 @@ def completion(shell: str) -> int:
       eval "$(kproxy completion zsh)"       # in ~/.zshrc, after compinit
       kproxy completion fish | source       # in ~/.config/fish/config.fish
 
-    It completes commands, options, their words, files, and profiles. After 'kproxy tap --cluster' and '--node', it asks
-    the kproxy at --admin for its clusters and nodes. bash must be 4.4 or later; that of macOS is 3.2.
+    It completes commands, options, their words, files, and profiles. For the names of clusters and nodes ('kproxy tap
+    --cluster' and '--node', 'kproxy reload --accept-cluster'), it asks the kproxy at --admin. bash must be 4.4 or
+    later; that of macOS is 3.2.
     """
     maker = shell_completion.get_completion_class(shell)
     assert maker is not None
@@ -111,6 +112,13 @@ def apis(_: click.Context, __: click.Parameter, incomplete: str) -> list[Complet
 
     names = sorted(api.name for api in ApiKey)
     return [CompletionItem(name) for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def families(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the families of APIs that begin so."""
+    from kproxy.config.access import FAMILIES
+
+    return [CompletionItem(name) for name in FAMILIES if name.startswith(incomplete)]
 
 
 def clusters(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

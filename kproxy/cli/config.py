@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.completion import families
 from kproxy.cli.findings import format_option, print_findings
 from kproxy.cli.flags import ConfiguredCommand, given_options, servers_argument
 from kproxy.cli.group import kproxy
@@ -32,7 +33,7 @@ def config_group(ctx: click.Context) -> int:
 
 @config_group.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("family", required=False)
+@click.argument("family", required=False, shell_complete=families)
 @click.argument("name", required=False)
 @format_option
 def check(file: Path, family: str | None, name: str | None, form: str) -> int:

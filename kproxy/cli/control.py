@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kproxy.cli.admin_access import admin_client, admin_options
+from kproxy.cli.completion import clusters
 from kproxy.cli.group import kproxy, timeout_option
 
 
@@ -43,6 +44,7 @@ def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready
     is_flag=False,
     flag_value="",
     metavar="[NAME]",
+    shell_complete=clusters,
     help="If the Kafka cluster was created again, and so has another id: serve the new one, and close all sessions. "
     "NAME is needed if kproxy serves several clusters.",
 )

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
+
+_WIDTH = 80
 
 
 def text(places: Sequence[PlaceResult]) -> Iterator[str]:
     """Yield lines for a person. Commands are not wrapped, so that they can be copied."""
     for place in places:
         for candidate in place.candidates:
-            yield f"{place.name}: {candidate.description}"
+            yield from _wrapped(f"{place.name}: {candidate.description}")
             if candidate.words:
                 yield f"  {command(candidate)}"
             for note in candidate.notes:
-                yield f"  # {note}"
+                yield from _wrapped(note, "  # ", "  # ")
     for place in places:
         if place.left_out:
-            yield f"there is more: {place.name}: {place.left_out}"
+            yield from _wrapped(f"there is more: {place.name}: {place.left_out}")
     for place in places:
         if place.problem:
-            yield f"not searched: {place.name}: {place.problem}"
+            yield from _wrapped(f"not searched: {place.name}: {place.problem}")
     nothing = [place.name for place in places if not place.candidates and not place.problem and not place.left_out]
     if nothing:
-        yield f"nothing found: {', '.join(nothing)}"
+        yield from _wrapped(f"nothing found: {', '.join(nothing)}")
+
+
+def _wrapped(line: str, first: str = "", others: str = "    ") -> list[str]:
+    """Wrap a line for a terminal. An address stays whole."""
+    return textwrap.wrap(
+        line, _WIDTH, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def command(candidate: ClusterCandidate) -> str:

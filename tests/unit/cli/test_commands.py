@@ -610,12 +610,19 @@ def test_completion_asks_the_kproxy_at_admin(
     """And shows only names that a shell takes as they are, whatever program answers."""
     monkeypatch.setattr(_Answering, "answer", answer.encode())
     assert complete("kproxy tap --cluster ", KPROXY_ADMIN=answering) == ([f"plain,{name}" for name in clusters] or [""])
+    assert complete(f"kproxy reload --admin {answering} --accept-cluster ") == complete(
+        f"kproxy tap --admin {answering} --cluster "
+    )
     assert complete(f"kproxy tap --admin {answering} --node ") == [f"plain,{name}" for name in nodes]
 
 
 def test_completion_shows_no_error() -> None:
     """No kproxy answers, or --admin is no address."""
     assert complete("kproxy tap --admin 127.0.0.1:1 --cluster ") == complete("kproxy tap --admin x --cluster ") == [""]
+
+
+def test_completion_of_families() -> None:
+    assert complete("kproxy config check kproxy.yaml pro") == ["plain,produce"]
 
 
 def test_completion_of_files() -> None:

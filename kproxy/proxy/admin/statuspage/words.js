@@ -40,7 +40,7 @@ function story(c, k) {
   const asked = k.asked ?? [], addresses = k.addresses ?? [], unusable = k.unusable ?? [], made = [];
   const uses = asked.map((use) => `${shown(use.api)} ${times(use.requests)}${use.api === "Metadata" ? ` (last at ${clock(use.last)})` : ""}`);
   if (uses.length) made.push(["Asked", `since ${clock(k.observed_since)}: ${uses.join(", ")}${k.asked_left_out ? `, and ${count(k.asked_left_out, "other API")}` : ""}`]);
-  if (addresses.length) made.push(["Received", addresses.map((one) => `${name(one.from)} is at ${name(one.to)}`).join(", ")]);
+  if (uses.length) made.push(["Received", addresses.map((one) => `${name(one.from)} is at ${name(one.to)}`).join(", ") || "no addresses since then"]);
   const failed = asked.filter((use) => use.errors).map((use) => `${shown(use.api)} ${times(use.errors)}: ${shown(use.last_error.name)} (${use.last_error.code}), last at ${clock(use.last_error.time)}`);
   failed.push(...unusable.map((one) => `${name(one.what, 100)}: ${shown(one.name)}`));
   const refused = (c.access?.latest ?? []).filter((one) => one.client === k.address && one.client_id === k.client_id).slice(-3);

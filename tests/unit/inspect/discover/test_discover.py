@@ -328,7 +328,8 @@ async def test_a_list_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     place = await asked(cluster, tmp_path, monkeypatch)
     assert len(place.candidates) == 5
     assert place.left_out == "too many services: name one namespace with --namespace"
-    assert list(output.text([place]))[-1] == f"there is more: Kubernetes: {place.left_out}"
+    text = " ".join(line.strip() for line in output.text([place]))
+    assert text.endswith(f"there is more: Kubernetes: {place.left_out}")
 
 
 async def test_more_than_anybody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,3 +493,11 @@ def test_run_what_was_found(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "kproxy run --client-config client.properties"
     assert "client.properties:1: bootstrap-servers[0]" in done.stderr
+
+
+def test_lines_fit_a_terminal_and_commands_stay_whole() -> None:
+    server = f"{'kafka.' * 20}example:9092"
+    long = ClusterCandidate("a cluster of " + "many words " * 10, ("run", "-b", server), ("note " * 30, server))
+    lines = list(output.text([PlaceResult("Docker", (long,)), PlaceResult("Kubernetes", (), "no right " * 20)]))
+    assert [line for line in lines if len(line) > 80] == [f"  kproxy run -b {server}", f"  # {server}"]
+    assert all(line.startswith("  # ") for line in lines if "note" in line)

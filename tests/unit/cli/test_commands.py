@@ -28,6 +28,7 @@ from kproxy.config.options import all_settings
 from kproxy.proxy.admin.requests import MARK
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import ConfigSource
+from tests.unit.cli.everycommand import every_command
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "-b", "kafka"]
@@ -660,16 +661,6 @@ def test_ctrl_c_while_kproxy_is_loaded_shows_no_traceback(tmp_path: Path) -> Non
     )
     done = kproxy("version", PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def every_command(command: click.Command = group.kproxy, *names: str) -> Iterator[list[str]]:
-    yield [*names]
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            subcommand = command.get_command(context, name)
-            assert subcommand is not None
-            yield from every_command(subcommand, *names, name)
 
 
 @pytest.mark.parametrize("names", list(every_command()), ids=" ".join)

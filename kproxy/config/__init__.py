@@ -2,6 +2,7 @@
 
     options       declares every option: two classes with one field for each option
     sasl          the options for logging in
+    clientsasl    the options for clients that log in at kproxy
     tls           the options for TLS
     declarations  the words that declare an option
     access        what clients may change: rules, and what follows from them

@@ -80,7 +80,10 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
     if cluster.allow_groups and not cluster.read_only:
         text = "is an exception to read-only, which is off; allowed: together with read-only"
         yield _violation(text, "allow-groups", "read-only", at=at)
-    for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
+    clients = cluster.client_login_problems(
+        tls=cluster.client_tls_cert is not None, loopback=_is_loopback(cluster.listen.host)
+    )
+    for key, text in (*cluster.tls_problems(), *cluster.login_problems(), *clients):
         yield _violation(text, key, at=at)
 
 

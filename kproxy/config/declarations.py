@@ -17,10 +17,11 @@ LOCAL = "Where clients connect"
 REACH = "Reaching the brokers"
 TLS = "Encryption"
 LOGIN = "Logging in to the brokers"
+CLIENT_LOGIN = "Logging in at kproxy"
 ACCESS = "What clients may change"
 LIMITS = "Limits"
 PROCESS = "The process"
-GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, ACCESS, LIMITS, PROCESS)
+GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, CLIENT_LOGIN, ACCESS, LIMITS, PROCESS)
 
 
 class Reload(Enum):

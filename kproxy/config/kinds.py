@@ -142,6 +142,23 @@ def choice(*words: str, optional: bool = False) -> ValueKind[str]:
     return ValueKind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
 
 
+CLIENT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+_NOT_VERIFIABLE = {
+    "AWS_MSK_IAM": "only AWS can verify AWS_MSK_IAM, a signature for the name of a broker",
+    "GSSAPI": "kproxy does not verify GSSAPI, tickets for the name of a broker",
+}
+
+
+def _client_mechanism(text: str) -> str:
+    if text in _NOT_VERIFIABLE:
+        others = f"{', '.join(CLIENT_MECHANISMS)} for clients, and {text} for kproxy's own login (sasl)"
+        raise ValueError(f"{_NOT_VERIFIABLE[text]}; allowed: {others}")
+    return choice(*CLIENT_MECHANISMS).parse(text)
+
+
+CLIENT_MECHANISM = replace(choice(*CLIENT_MECHANISMS), parse=_client_mechanism)
+
+
 def _path(metavar: str) -> ValueKind[Path]:
     """Return the kind of paths, which are read when needed; `~` is the home directory."""
 

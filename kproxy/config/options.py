@@ -16,6 +16,7 @@ from typing import Literal
 from kproxy.base.address import Address
 from kproxy.config import checks, kinds
 from kproxy.config.access import AccessRule, AccessRules, NamePattern
+from kproxy.config.clientsasl import ClientSaslOptions
 from kproxy.config.declarations import (
     ACCESS,
     CLUSTER,
@@ -53,7 +54,7 @@ _process = partial(option, PROCESS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterConfig(TlsOptions, SaslOptions):
+class ClusterConfig(TlsOptions, SaslOptions, ClientSaslOptions):
     """One Kafka cluster and the local ports under which clients reach it."""
 
     name: str = _cluster(kinds.NAME, "Unique name of the cluster in logs and metrics.", default="default")

@@ -1,6 +1,7 @@
 """The running proxy.
 
 access     what clients may change: refuses requests with Kafka's own errors
+login      clients that log in at kproxy: the server of SASL
 admin      HTTP for operators, and the status page
 app        connects the parts on one event loop
 cluster    one cluster of the configuration: listeners, nodes, routes, sessions

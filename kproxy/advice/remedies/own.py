@@ -7,6 +7,7 @@ from functools import cache
 from types import ModuleType
 
 from kproxy.base.messages import (
+    clientlogins,
     files,
     forwards,
     hops,
@@ -83,6 +84,12 @@ SECTIONS = (
         "These messages appear with `--sasl`. All of them have the reason `sasl`, and `SASL:` after the address.",
     ),
     Section("Users who log in at kproxy", users),
+    Section(
+        "Clients that log in at kproxy",
+        clientlogins,
+        "These messages appear with `--client-sasl`: [logins.md](logins.md).",
+        has_reasons=True,
+    ),
     Section(
         "Sessions that kproxy ends",
         sessions,

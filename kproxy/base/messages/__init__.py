@@ -10,6 +10,7 @@ reachability  messages about brokers that kproxy cannot reach
 hops          messages about the proxies and SSH servers of `--via`
 forwards      messages about forward commands, and addresses that no longer lead to their node
 files         messages about certificates, keys and stores
+clientlogins  messages about clients that log in at kproxy
 logins        messages about kproxy's own logins
 users         messages about the users file
 sessions      messages about sessions that kproxy ends or refuses

@@ -19,13 +19,13 @@ _MAX_THREADS = 32
 
 
 class BlockingCalls:
-    """The blocking calls of one cluster, at most `_MAX_THREADS` at a time.
+    """The blocking calls of one cluster, at most so many at a time.
 
     Calls that never return keep no other cluster from logging in.
     """
 
-    def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(_MAX_THREADS)
+    def __init__(self, most: int = _MAX_THREADS) -> None:
+        self._slots = asyncio.Semaphore(most)
 
     async def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """Run the function in a thread, and return or raise its result.

@@ -250,6 +250,20 @@ CHANGES: Mapping[int, Change] = {
 }
 """The APIs that change something."""
 
+OF_CLUSTER_USERS: Mapping[int, Change] = {
+    **{
+        key: CHANGES[key]
+        for key in (
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            ApiKey.RENEW_DELEGATION_TOKEN,
+            ApiKey.EXPIRE_DELEGATION_TOKEN,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        )
+    },
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _change("admin", names.none, _flat, _TOKEN),
+}
+"""The APIs of passwords and tokens that clients have at the brokers. Its answer has the secrets of tokens."""
+
 READS = frozenset(
     {
         ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kproxy.base.errors import WireError
@@ -13,13 +13,11 @@ from kproxy.base.messages.sessions import (
 )
 from kproxy.base.printable import one_line
 from kproxy.config.access import FAMILIES, AccessRules, Extent
-from kproxy.protocol.rewrite.endpoints import Localise
-from kproxy.protocol.rewrite.response import Response
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed
 from kproxy.proxy.access import autocreate
-from kproxy.proxy.access.apis import BETWEEN_BROKERS, CHANGES, LOGINS, NAMED_BY_ID, READS, Change
+from kproxy.proxy.access.apis import BETWEEN_BROKERS, CHANGES, LOGINS, NAMED_BY_ID, OF_CLUSTER_USERS, READS, Change
 from kproxy.proxy.access.names import Name, Unnamed
 from kproxy.proxy.access.produce import (
     ProduceReader,
@@ -29,8 +27,8 @@ from kproxy.proxy.access.produce import (
     without_topics,
 )
 from kproxy.proxy.access.refusals import Refusal, answer, flat_answer
-from kproxy.proxy.relay.calls import Call, Calls, GuardVerdict
-from kproxy.proxy.relay.judged import ChangedCall, DiscardedRequest, SubstitutedRequest
+from kproxy.proxy.relay.calls import Call, Calls, GuardVerdict, SelectedCalls
+from kproxy.proxy.relay.judged import ChangedCall, DiscardedRequest, JudgedCall, SubstitutedRequest
 
 _LONGEST_HEAD = 128 * 1024
 """The most bytes from the beginning of a request to the last name that decides: three strings of at most 32 KiB."""
@@ -40,6 +38,7 @@ for topics. Java's max.request.size is 1 MiB by default; librdkafka writes to on
 TURN = 128
 """What requests may cost in one turn of the loop, each 1 and 1 more for each KiB that is examined."""
 _LONGEST_TEXT, _LONGEST_NAME = 400, 100
+_OTHER_USERS = "clients log in at kproxy (--client-sasl), not with users and tokens of the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +60,15 @@ class RefusedRequest:
 
 
 class SessionRules:
-    """The access rules of a cluster, as its sessions need them. All sessions share them."""
+    """The access rules of a cluster, as its sessions need them. All sessions share them.
 
-    def __init__(self, rules: AccessRules) -> None:
+    `has_users`: clients log in at kproxy, and all users share kproxy's login to the brokers. So no client may have
+    passwords or delegation tokens of the cluster: they would be of kproxy's user, or of no use here.
+    """
+
+    def __init__(self, rules: AccessRules, *, has_users: bool = False) -> None:
         self.rules = rules
+        self.refused: Collection[int] = OF_CLUSTER_USERS if has_users else ()
         self.extents: Mapping[str, Extent] = {family: rules.extent(family) for family in FAMILIES}
         self.newest = {
             key: version
@@ -76,6 +80,7 @@ class SessionRules:
         """The APIs that pass unread."""
         if self.extents["topic"] is not Extent.ALL:
             self.free.remove(ApiKey.METADATA)
+        self.free.difference_update(self.refused)
 
     def _is_free(self, key: ApiKey, change: Change) -> bool:
         families = {
@@ -144,7 +149,7 @@ class SessionAuthorizer:
                 return self._judge_produce(call, request, size)
             if call.key == ApiKey.METADATA:
                 return self._judge_metadata(call, request, size)
-            change = CHANGES.get(call.key)
+            change = CHANGES.get(call.key) or OF_CLUSTER_USERS.get(call.key)
             if change is None:
                 raise WireError(*ACCESS_API_REFUSED.with_reason(api=call.api))
             return self._judge_change(change, call, request, size)
@@ -163,7 +168,11 @@ class SessionAuthorizer:
         self, change: Change, call: Call, request: Buffer, size: int
     ) -> GuardVerdict | bytes | DiscardedRequest:
         names = change.read_names(request, call.key, call.version)
-        reasons = [(family, name, self.rules.why_forbidden(family, name)) for family, name in names]
+        is_refused = call.key in self.rules.refused
+        reasons = [
+            (family, name, _OTHER_USERS if is_refused else self.rules.why_forbidden(family, name))
+            for family, name in names
+        ]
         forbidden = [(family, name) for family, name, reason in reasons if reason is not None]
         if not forbidden:
             return GuardVerdict.PASS
@@ -272,11 +281,12 @@ class SessionAuthorizer:
         self._on_refused(RefusedRequest(call.api, call.key, correlation_id, family, shown, reason, error, in_part))
 
 
-class _AuthorizedCalls(Calls):
+class _AuthorizedCalls(SelectedCalls):
     """The calls of a session that an authorizer judges."""
 
     def __init__(self, calls: Calls, authorizer: SessionAuthorizer) -> None:
-        self._all, self._authorizer = calls, authorizer
+        super().__init__(calls)
+        self._authorizer = authorizer
         between: dict[int, int] = dict.fromkeys(BETWEEN_BROKERS, -1)
         self.highest = _lower(_lower(calls.highest, authorizer.rules.newest), between)
 
@@ -292,7 +302,7 @@ class _AuthorizedCalls(Calls):
         elif call.version > rules.newest.get(call.key, call.version):
             return None
         else:
-            authorized = _AuthorizedCall(call, self._authorizer)
+            authorized = JudgedCall(call, self._authorizer)
         if call.guard is None:  # a guard leaves when it is not needed any more
             self[code] = authorized
         return authorized
@@ -306,25 +316,8 @@ def _lower(highest: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int,
     return merged
 
 
-class _AuthorizedCall(Call):
-    """A call whose requests an authorizer judges."""
-
-    __slots__ = ("inner",)
-
-    def __init__(self, call: Call, authorizer: SessionAuthorizer) -> None:
-        self.inner = call
-        self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
-        self.guard, self.authorizer = call.guard, authorizer
-        self.is_local = False
-        self.is_judged = self.special = True
-        self.edited, self.plain = call.edited, call.plain
-
-    def respond(self, size: int, available: int, localise: Localise) -> Response:
-        return self.inner.respond(size, available, localise)
-
-
 def _inner(call: Call) -> Call:
-    assert isinstance(call, _AuthorizedCall)
+    assert isinstance(call, JudgedCall)
     return call.inner
 
 

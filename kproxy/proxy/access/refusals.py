@@ -10,7 +10,7 @@ from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import encode_response
 from kproxy.protocol.wire.primitives import Buffer, malformed
-from kproxy.proxy.access.apis import CHANGES, ERRORS, Answer, Copy, Each, Slot
+from kproxy.proxy.access.apis import CHANGES, ERRORS, OF_CLUSTER_USERS, Answer, Change, Copy, Each, Slot
 from kproxy.proxy.access.names import Name, decode, decode_request
 
 MOST_ELEMENTS = 2_000
@@ -48,8 +48,13 @@ class Refusal:
     def _error(self, family: str) -> ErrorCode:
         if self.key == ApiKey.INIT_PRODUCER_ID and family == "produce":
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # as KIP-679 has it
-        change = CHANGES[self.key]
+        change = change_of(self.key)
         return change.error if family == change.family else ERRORS[family]
+
+
+def change_of(key: int) -> Change:
+    """Return how requests of an API are refused."""
+    return CHANGES.get(key) or OF_CLUSTER_USERS[key]
 
 
 def flat_answer(key: int, version: int, correlation_id: int, refusal: Refusal) -> bytes:
@@ -64,7 +69,7 @@ def answer(request: Buffer, refusal: Refusal) -> bytes:
 
 
 def _encode(key: int, version: int, correlation_id: int, request: Mapping[str, Any], refusal: Refusal) -> bytes:
-    fields = _struct(CHANGES[key].answer(version), request, refusal, refusal.error)
+    fields = _struct(change_of(key).answer(version), request, refusal, refusal.error)
     return encode_response(key, version, correlation_id, fields)
 
 

@@ -97,6 +97,10 @@ class ClientConnection:
     """The channel with which kproxy verifies the connection to the node, for as long as that takes."""
     login: str = ""
     """The mechanism with which the client logs in itself."""
+    user: str = ""
+    """The user who has logged in at kproxy."""
+    client_login: Task[None] | None = None
+    """The task that evaluates a message of the client's login at kproxy."""
     relogin: Task[None] | None = None
     """The task that repeats kproxy's own login."""
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from kproxy.base.address import Address
 from kproxy.base.messages.sessions import REQUEST_REFUSED
 from kproxy.base.repeats import about
-from kproxy.config.access import FAMILIES, AccessRules
+from kproxy.config import ClusterConfig
+from kproxy.config.access import FAMILIES
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import AccessStatus, RefusalStatus
@@ -32,22 +33,22 @@ _UNTIL_TAKEN = 0.05
 class ClusterAccess:
     """The access rules of one cluster. `wake` makes the event loop see what the data plane has scheduled."""
 
-    def __init__(self, name: str, rules: AccessRules, metrics: Metrics, wake: Callable[[], None]) -> None:
-        self._name = name
+    def __init__(self, config: ClusterConfig, metrics: Metrics, wake: Callable[[], None]) -> None:
+        self._name = config.name
         self._metrics = metrics
         self._wake = wake
         self._total = 0
         self._refusals: OrderedDict[tuple[str, ...], RefusalStatus] = OrderedDict()  # the latest ones, the oldest first
-        self.configure(rules)
+        self.configure(config)
 
-    def configure(self, rules: AccessRules) -> None:
-        """Judge the sessions that come from now on by these rules."""
-        self._rules = rules
+    def configure(self, config: ClusterConfig) -> None:
+        """Judge the sessions that come from now on by the rules of this configuration."""
+        self._rules, has_users = config.access, bool(config.client_sasl)
         self._session_rules: SessionRules | None = None
-        if not rules.forbids_nothing:
+        if has_users or not self._rules.forbids_nothing:
             from kproxy.proxy.access.authorizer import SessionRules  # few clusters have rules
 
-            self._session_rules = SessionRules(rules)
+            self._session_rules = SessionRules(self._rules, has_users=has_users)
 
     def session_opened(self, session: Session, client: Address) -> None:
         """Judge the requests of a new session of this client. No byte has passed in it yet."""

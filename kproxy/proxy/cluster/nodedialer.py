@@ -288,12 +288,12 @@ class NodeDialer:
         if key is None:
             return await self._dial_bootstrap(request)
         try:
-            return await self._dial_node(key, request)
+            return await self._dial_node(key, request, for_client=True)
         except UpstreamError as error:
             if self.searched.is_set() or isinstance(error, ViaError | LoginRefused):
                 raise
         await self.searched.wait()  # the start-up search may find another route
-        return await self._dial_node(key, request)
+        return await self._dial_node(key, request, for_client=True)
 
     def _check_expected(self, key: NodeKey | None, cluster_id: str, node_id: int) -> None:
         """Raise Misrouted if a client expects another cluster than this one, or another node than this."""
@@ -310,7 +310,7 @@ class NodeDialer:
             index = (self.reachability.bootstrap_index + step) % len(servers)
             try:
                 route, name = self.routes.of_server(servers[index]), servers[index].host
-                upstream = await self.verifier.connect(None, route, name, request)
+                upstream = await self.verifier.connect(None, route, name, request, for_client=True)
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
@@ -322,12 +322,15 @@ class NodeDialer:
             return upstream
         raise _combined(errors)
 
-    async def _dial_node(self, key: NodeKey, request: VersionsRequest | None = None) -> VerifiedConnection:
+    async def _dial_node(
+        self, key: NodeKey, request: VersionsRequest | None = None, *, for_client: bool = False
+    ) -> VerifiedConnection:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
             try:
-                upstream = await self.verifier.connect(key, route, self.verifier.advertised(key).host, request)
+                host = self.verifier.advertised(key).host
+                upstream = await self.verifier.connect(key, route, host, request, for_client=for_client)
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise

@@ -81,6 +81,11 @@ class VerifiedConnection:
 
     None: the connection is verified already.
     """
+    log_in: Callable[[Channel, str], Awaitable[LoginContext | None]] | None = None
+    """kproxy's login to the broker for the user who logs in at kproxy, to run within the session before `verify`.
+
+    None: kproxy does not log in, or has done so.
+    """
     answer: bytes = b""
     """The body of the broker's response to the client's first request, with which kproxy has verified the connection;
     b"": it has not sent that request."""
@@ -150,21 +155,29 @@ class NodeVerifier:
         return node.advertised
 
     async def connect(
-        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None = None
+        self,
+        key: NodeKey | None,
+        route: Route,
+        name: str,
+        request: VersionsRequest | None = None,
+        *,
+        for_client: bool = False,
     ) -> VerifiedConnection:
         """Open and verify a connection to a node, or, for None, to a bootstrap server.
 
         `name` is the host name that the certificate must have, whatever address the route dials. `request` is the
-        client's first request, with which kproxy may verify the connection. Raises UpstreamError.
+        client's first request, with which kproxy may verify the connection. `for_client`: if the client logs in at
+        kproxy, kproxy logs in within its session. Raises UpstreamError.
         """
-        return await self._count_dial(key, self._connect(key, route, name, request))
+        later = for_client and bool(self._config.client_sasl) and self._connector.logs_in
+        return await self._count_dial(key, self._connect(key, route, name, request, later))
 
     async def _connect(
-        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None
+        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None, later: bool
     ) -> VerifiedConnection:
         for _ in range(_ATTEMPTS):
             try:
-                return await self._connect_once(key, route, name, request)
+                return await self._connect_once(key, route, name, request, later)
             except (LoginRequired, ClosedOnOptionalRequest) as error:
                 closed = error
         raise UpstreamError(closed.reason, f"{route.dial}: {closed}")
@@ -184,14 +197,18 @@ class NodeVerifier:
         return connection
 
     async def _connect_once(
-        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None
+        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None, later: bool
     ) -> VerifiedConnection:
-        """Open a connection and find out who answers."""
-        connection, dial, check = await self._connector.open(route.dial, name), route.dial, self._identifier.check
+        """Open a connection and find out who answers; `later`: log in and do so within the client's session."""
+        dial, check = route.dial, self._identifier.check
+        connection = await self._connector.open(dial, name, logs_in=not later)
         answer: bytes | None = None
-        verify = None
+        verify = log_in = None
         try:
-            if self.verifies_in_session:
+            if later:
+                verify = partial(self._verify, key, route, connection.names)
+                log_in = partial(self._connector.log_in, address=dial, name=name)
+            elif self.verifies_in_session:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
                 verify = partial(self._verify, key, route, connection.names)
@@ -210,6 +227,7 @@ class NodeVerifier:
             dial,
             connection.login,
             verify,
+            log_in,
             answer or b"",
             check.newest(dial),
             partial(check.distrust, dial, _DOUBTED_FOR),

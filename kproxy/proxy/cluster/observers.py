@@ -9,11 +9,14 @@ from itertools import count
 
 from kproxy.base.address import Address
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
 from kproxy.proxy.watch.feed import Emit, SessionLabels
 from kproxy.proxy.watch.frames import CaptureSession, EmitFrame
+
+ReadLabels = Callable[[], SessionLabels]
 
 _numbers = count(1)  # of captured sessions in this process
 
@@ -21,7 +24,7 @@ _numbers = count(1)  # of captured sessions in this process
 class SessionObservers:
     """The receivers of exchanges and of copies of frames; there are none unless an operator asks for them."""
 
-    def __init__(self, sessions: Callable[[], Iterable[tuple[Session, SessionLabels]]]) -> None:
+    def __init__(self, sessions: Callable[[], Iterable[tuple[Session, ReadLabels]]]) -> None:
         """Observe the open sessions, which `sessions` yields."""
         self._sessions = sessions
         self._emit: Emit | None = None
@@ -43,17 +46,21 @@ class SessionObservers:
         self._attach_all()
 
     def _attach_all(self) -> None:
-        for session, where in self._sessions():
-            self.attach(session, where)
+        for session, read_labels in self._sessions():
+            self.attach(session, read_labels)
 
-    def attach(self, session: Session, where: SessionLabels) -> None:
-        """Observe this session from now on."""
-        exchanges = None if self._emit is None else partial(self._emit, where)
+    def attach(self, session: Session, read_labels: ReadLabels) -> None:
+        """Observe this session from now on. Its user becomes known later, so its labels are read for each exchange."""
+        exchanges = None if self._emit is None else partial(_emit, self._emit, read_labels)
         frames = None
         if self._emit_frame is not None:
-            place = CaptureSession(where, _local(session.client.sock), str(next(_numbers)))
+            place = CaptureSession(read_labels(), _local(session.client.sock), str(next(_numbers)))
             frames = partial(self._emit_frame, place)
         session.observe(exchanges, frames)
+
+
+def _emit(emit: Emit, read_labels: ReadLabels, exchange: Exchange) -> None:
+    emit(read_labels(), exchange)
 
 
 def _local(client: socket.socket) -> str:
@@ -77,5 +84,6 @@ def session_status(session: Session, where: SessionLabels, since: float, login: 
         reads=conversation.has_used((ApiKey.FETCH,)),
         writes=conversation.has_used(HARMFUL_IF_REPEATED),
         login=login,
+        user=where.user,
         produces=str(conversation.produces),
     )

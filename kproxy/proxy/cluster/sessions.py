@@ -30,7 +30,7 @@ from kproxy.proxy.cluster.clusteraccess import ClusterAccess
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.observers import SessionObservers, session_status
+from kproxy.proxy.cluster.observers import ReadLabels, SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
 from kproxy.proxy.metrics import Metrics
@@ -45,6 +45,7 @@ from kproxy.proxy.watch.feed import SessionLabels
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
+    from kproxy.proxy.cluster.clientlogins import ClientLogins
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.relay.guard import EpochGuard
     from kproxy.proxy.switching.parts import Part
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 # At the port or the name of a node that does not exist, a client reaches a bootstrap server, which lists the nodes. The
 # session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
 _BOOTSTRAP_SESSION_SECONDS = 5.0
-_LONGEST_MECHANISM = 40
+_LONGEST_MECHANISM, _LONGEST_USER = 40, 100
 # A broker that closes a session younger than this, in seconds, may require a login.
 _YOUNG = 2.0
 
@@ -86,15 +87,46 @@ class Sessions:
         self.drained.set()
         self._warned_of: set[str] = set()  # mechanisms
         self._is_created_again = False  # another Kafka cluster has taken the place of the served one
-        self.access = ClusterAccess(config.name, config.access, metrics, partial(setattr, pump.selector, "wake", True))
+        wake = partial(setattr, pump.selector, "wake", True)
+        self.access = ClusterAccess(config, metrics, wake)
+        self._logins: ClientLogins | None = None  # where clients log in at kproxy
+        self._configure_logins(config)
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
+
+    def _configure_logins(self, config: ClusterConfig) -> None:
+        if not config.client_sasl:
+            self._logins = None
+        elif self._logins is not None:
+            self._logins.configure(config)
+        else:
+            from kproxy.proxy.cluster.clientlogins import ClientLogins  # few clusters have it
+
+            wake = partial(setattr, self._pump.selector, "wake", True)
+            self._logins = ClientLogins(
+                config, self._metrics, self._tasks, wake, self._on_upstream_login, self._on_client_login
+            )
+
+    def _on_upstream_login(self, connection: ClientConnection, session: Session, logged_in: LoginContext) -> None:
+        if logged_in.result.lifetime_ms:
+            connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, logged_in))
+
+    def _on_client_login(self, connection: ClientConnection, session: Session) -> None:
+        """Show the user of a session, whose requests pass from now on."""
+        connection.user = one_line(connection.user, _LONGEST_USER)
 
     def handle_client(self, connection: ClientConnection, first: bytes) -> None:
         """Open a session between a client that has sent its first bytes and its node.
 
         `first` is what was read of them; b"" before a TLS handshake.
         """
+        if self._logins is not None:
+            try:
+                self._logins.check_address(connection.peer.host)
+            except WireError as error:
+                connection.slots.log_refusal(connection.peer, error)
+                connection.close()
+                return
         connection.state, connection.since = ConnectionState.HANDSHAKING, asyncio.get_running_loop().time()
         connection.on_close = self._forget
         self._connections[connection] = None
@@ -128,8 +160,10 @@ class Sessions:
         connection.open(session, upstream)
         loop = asyncio.get_running_loop()
         if self._observers.is_active:
-            self._observers.attach(session, self._labels(connection))
-        if upstream.verify is not None:
+            self._observers.attach(session, partial(self._labels, connection))
+        if self._logins is not None:
+            connection.release_dial_slot()
+        elif upstream.verify is not None:
             on_held = partial(self._begin_verification, connection, session, upstream.verify)
             session.hold_before_first_request(on_held)
             loop.call_later(route.config.connect_timeout, self._check_answered, connection)
@@ -139,8 +173,10 @@ class Sessions:
         elif self._is_created_again:
             conversation.guard(_epoch_guard(conversation))
         self.access.session_opened(session, connection.peer)
-        if upstream.login is not None and upstream.login.result.lifetime_ms:
-            connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, upstream.login))
+        if self._logins is not None:
+            self._logins.session_opened(session, connection)
+        if upstream.login is not None:
+            self._on_upstream_login(connection, session, upstream.login)
         if first:
             session.receive_first(first, upstream.answer)
         if connection.requested_key is not None and upstream.key is None:
@@ -180,7 +216,8 @@ class Sessions:
         they could not be switched.
         """
         self._pending.tls = update.tls
-        self.access.configure(update.config.access)
+        self.access.configure(update.config)
+        self._configure_logins(update.config)
         units, cluster_route = {"": (update.config, update.concerns), **update.parts}, self._routes[""]
         for name, (config, _) in units.items():
             self._routes[name].config = config
@@ -383,6 +420,8 @@ class Sessions:
             connection.unit.session_ended(session, connection.peer.host)
         if connection.channel is not None:
             connection.channel.session_ended()
+        elif connection.client_login is not None:
+            connection.client_login.cancel()
         if connection.relogin is not None:
             interrupted = session.conversation.hold_count and session.ended_by == "upstream"
             if interrupted and not session.conversation.in_flight:
@@ -412,11 +451,11 @@ class Sessions:
 
     # For observers
 
-    def _observable(self) -> Iterator[tuple[Session, SessionLabels]]:
-        return ((session, self._labels(connection)) for connection, session in self._open())
+    def _observable(self) -> Iterator[tuple[Session, ReadLabels]]:
+        return ((session, partial(self._labels, connection)) for connection, session in self._open())
 
     def _labels(self, connection: ClientConnection) -> SessionLabels:
-        return SessionLabels(self._name, connection.node.label, str(connection.peer))
+        return SessionLabels(self._name, connection.node.label, str(connection.peer), connection.user)
 
     def shown(self) -> Iterator[SessionStatus]:
         """Yield the status of each open session."""

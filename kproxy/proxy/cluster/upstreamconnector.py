@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
-from kproxy.client.ask.channel import ConnectionChannel
+from kproxy.base.errors import UpstreamError
+from kproxy.client.ask.channel import Channel, ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
 from kproxy.config.sources import environment_of_commands
@@ -24,6 +25,7 @@ from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.proxy.cluster.encryption import broker_tls
 
 if TYPE_CHECKING:
+    from kproxy.client.sasl.exchange import Versions
     from kproxy.client.sasl.login import LoginContext, SaslLogin
 
 
@@ -62,6 +64,7 @@ class UpstreamConnector:
         self._former: set[Dialer | ForwardCommands] = set()  # those whose connections are still in use
         self._tls = broker_tls(config)
         self._login = _login(config)
+        self._versions: dict[Address, Versions] = {}  # of the login APIs, from the last login at each address
 
     def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> None:
         """Use this configuration and TLS for the next connections.
@@ -82,6 +85,7 @@ class UpstreamConnector:
         of_login = (*(option.name for option in fields(SaslOptions)), "connect_timeout")
         if any(getattr(config, name) != getattr(before, name) for name in of_login):
             self._login = _login(config)  # sessions that log in again do so with theirs
+        self._versions.clear()
 
     def end(self, seconds: float) -> None:
         """Open no further connections. What is kept open is closed after this many seconds."""
@@ -112,19 +116,48 @@ class UpstreamConnector:
         """True if kproxy logs in on the clients' behalf."""
         return self._login is not None
 
+    def login_for(self, user: str | None) -> SaslLogin | None:
+        """Return the login to the brokers for a user who has logged in at kproxy, or, for None, for kproxy itself.
+
+        None: kproxy does not log in. All users share the login of the cluster.
+        """
+        return self._login
+
+    async def log_in(self, channel: Channel, user: str, address: Address, name: str) -> LoginContext | None:
+        """Log in within a session for a user who has logged in at kproxy. Raises UpstreamError.
+
+        A broker answers one ApiVersions request before a login: the client's. So the versions must be known.
+        """
+        login = self.login_for(user)
+        if login is None:
+            return None
+        from kproxy.client.sasl.login import LoginContext  # few need it
+
+        if address not in self._versions:
+            (await self.open(address, name)).sock.close()
+        attempt = await login.prepare(address, name)
+        try:
+            result = await login.log_in(channel, attempt, self._versions[address])
+        except UpstreamError:
+            self._versions.pop(address, None)
+            raise
+        return LoginContext(login, address, name, result)
+
     async def connect(self, address: Address) -> socket.socket:
         """Connect through the hops, without TLS and login. Raises UpstreamError."""
         await self.forwards.prepare(address)
         return await self._dialer.connect(address)
 
-    async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> UpstreamConnection:
+    async def open(
+        self, address: Address, name: str, on_step: OnStep | None = None, *, logs_in: bool = True
+    ) -> UpstreamConnection:
         """Connect, do the TLS handshake, log in. Raises UpstreamError.
 
         `name` is the broker's own host name, which its certificate must have. `on_step` is called when each step has
-        ended.
+        ended. Without `logs_in`, the login follows within a session (`log_in`).
         """
         await self.forwards.prepare(address)
-        login = self._login
+        login = self.login_for(None) if logs_in else None
         attempt = await login.prepare(address, name) if login else None
         config = self._config
         limit = Deadline.after(config.connect_timeout, on_step)
@@ -139,6 +172,7 @@ class UpstreamConnector:
         try:
             with limit.step(DialStepKind.LOGIN, address):
                 result = await login.log_in(channel, attempt)
+            self._versions[address] = result.versions
             return UpstreamConnection(sock, channel, LoginContext(login, address, name, result), names)
         except BaseException:
             sock.close()

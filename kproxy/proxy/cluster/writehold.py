@@ -152,8 +152,7 @@ class WriteHold:
         for session in list(self._unsettled):
             if not session.unanswered(WRITES):
                 self._unsettled.discard(session)
-                if session.conversation.used_calls is not None:
-                    session.conversation.used_calls.forget(WRITES)  # later responses are no answers to writes
+                session.conversation.forget_used(WRITES)  # later responses are no answers to writes
         if self._unsettled or self._exempt or doubts:
             self._check_later(_PAUSE)
         elif self._on_settled is not None:

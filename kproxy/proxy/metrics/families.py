@@ -136,6 +136,8 @@ counter kproxy_refused_total{cluster,side,reason}: Connections or frames that kp
   the reason.
 counter kproxy_requests_refused_total{cluster,api}: Requests that kproxy refused in whole or in part because of
   --read-only or rules, by API.
+counter kproxy_client_logins_total{cluster,mechanism,outcome}: Logins of clients at kproxy (--client-sasl), by mechanism
+  and outcome: success, refused (wrong password or unknown user), or another reason.
 counter kproxy_config_reloads_total{outcome}: Reloads of the configuration since start, by outcome: success, or
   failure if a mistake changed nothing.
 gauge kproxy_config_last_reload_success_timestamp_seconds{}: Unix time at which the configuration was last read
@@ -177,6 +179,7 @@ _ROWS: dict[str, Callable[[Metrics], Iterable[MetricSample]]] = {
     "kproxy_endpoints_rewritten_total": lambda m: m.endpoints_rewritten.items(),
     "kproxy_refused_total": lambda m: m.refusals.items(),
     "kproxy_requests_refused_total": lambda m: m.refused_requests.items(),
+    "kproxy_client_logins_total": lambda m: m.client_logins.items(),
     "kproxy_config_reloads_total": lambda m: [((outcome,), count) for outcome, count in m.reloads.items()],
     "kproxy_config_last_reload_success_timestamp_seconds": lambda m: [((), int(m.reload_succeeded_at))],
     "kproxy_log_lines_dropped_total": lambda m: [((), m.log_lines_dropped())],

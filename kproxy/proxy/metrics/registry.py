@@ -49,6 +49,8 @@ class Metrics:
         """By cluster, side and reason."""
         self.refused_requests: Counter[tuple[str, str]] = Counter()
         """By cluster and API."""
+        self.client_logins: Counter[tuple[str, str, str]] = Counter()
+        """By cluster, mechanism and outcome."""
         self.dials: dict[tuple[str, ...], Durations] = {}
         """By cluster and node, and upstream if the cluster has some."""
         self.dial_failures: Counter[tuple[str, ...]] = Counter()
@@ -106,6 +108,10 @@ class Metrics:
     def count_refused_request(self, cluster: str, api: str) -> None:
         """Count a request that the access rules forbid; `api` is a name of the table of APIs."""
         self.refused_requests[cluster, api] += 1
+
+    def count_client_login(self, cluster: str, mechanism: str, outcome: str) -> None:
+        """Count a login of a client at kproxy. The mechanism and the outcome are words of kproxy's own."""
+        self.client_logins[cluster, mechanism, outcome] += 1
 
     def add_dial(self, cluster: str, node: str, seconds: float, upstream: str = "") -> None:
         """Count an upstream connection that was opened; `seconds` include the route and TLS."""

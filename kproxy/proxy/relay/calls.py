@@ -177,6 +177,12 @@ class Calls(dict[int, "Call | None"]):
         call = self[code] = Call(key, version, self._counters(code, api.name, version), self.highest)
         return call
 
+    def forget(self, keys: Collection[int]) -> None:
+        """Forget the calls of these APIs: they are looked up anew. What all sessions share is kept."""
+
+    def forget_all(self) -> None:
+        """Forget all calls, as `forget`: what is decided about them has changed."""
+
     @cached_property
     def too_new(self) -> LocalCall:
         """The call of every ApiVersions request of a later version than the node supports."""
@@ -188,29 +194,39 @@ class Calls(dict[int, "Call | None"]):
         return _CallsWithoutWrites(self)
 
 
-class LoginCalls(Calls):
-    """The calls of the login APIs towards a node; None for any other."""
+class SelectedCalls(Calls):
+    """The base of calls that take the place of others, for some APIs or in some sessions."""
 
     def __init__(self, calls: Calls) -> None:
         self.highest = calls.highest
         self._all = calls
+
+    def forget(self, keys: Collection[int]) -> None:
+        for code in [code for code in self if code >> 16 in keys]:
+            del self[code]
+        self._all.forget(keys)
+
+    def forget_all(self) -> None:
+        self.clear()
+        self.__dict__.pop("without_writes", None)
+        self._all.forget_all()
+
+
+class LoginCalls(SelectedCalls):
+    """The calls of the login APIs towards a node; None for any other."""
 
     def __missing__(self, code: int) -> Call | None:
         return self._all[code] if code >> 16 in LOGIN_APIS else None
 
 
-class _CallsWithoutWrites(Calls):
+class _CallsWithoutWrites(SelectedCalls):
     """The calls towards a node that are no writes; None for writes."""
-
-    def __init__(self, calls: Calls) -> None:
-        self.highest = calls.highest
-        self._all = calls
 
     def __missing__(self, code: int) -> Call | None:
         return None if code >> 16 in WRITES else self._all[code]
 
 
-class SessionCalls(Calls):
+class SessionCalls(SelectedCalls):
     """The calls towards a node as one session uses them, which records the APIs that it has used.
 
     That costs something only when it uses a call for the first time. `software` is the name of its client's software,
@@ -218,9 +234,8 @@ class SessionCalls(Calls):
     """
 
     def __init__(self, calls: Calls) -> None:
-        self.highest = calls.highest
+        super().__init__(calls)
         self.software = ""
-        self._all = calls
 
     def __missing__(self, code: int) -> Call | None:
         call = self._all[code]
@@ -230,6 +245,13 @@ class SessionCalls(Calls):
             self[code] = call
         return call
 
+    def forget_all(self) -> None:
+        """Look up all calls anew; that they were used stays recorded."""
+        self.__dict__.pop("without_writes", None)
+        self._all.forget_all()
+        for code in list(self):
+            self.__missing__(code)
+
     def _offering(self, call: Call) -> Call:
         highest = offered_versions(self.software, call.highest)
         return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
@@ -237,8 +259,3 @@ class SessionCalls(Calls):
     def has_used(self, keys: Collection[int]) -> bool:
         """Check whether the session has used one of these APIs, since `forget` at least."""
         return any(code >> 16 in keys for code in self)
-
-    def forget(self, keys: Collection[int]) -> None:
-        """Forget that the session has used these APIs."""
-        for code in [code for code in self if code >> 16 in keys]:
-            del self[code]

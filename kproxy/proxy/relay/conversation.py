@@ -9,6 +9,7 @@ Two exceptions to "a frame has a header":
  * after SaslHandshake v0, tokens go back and forth as bare size and bytes until the client sends its next
    request (KIP-43). Where that is, is not on the wire: a frame that reads as a request is one.
  * a GSSAPI client of the 0.9 age sends such a token first of all; it begins with 0x60 (RFC 2743 §3.1).
+Where clients log in at kproxy, an authenticator takes these tokens, and none of them passes.
 
 The client's side is in one of these states:
 
@@ -77,7 +78,7 @@ from kproxy.proxy.switching.writes import WRITES
 if TYPE_CHECKING:
     from kproxy.protocol.capture.sessioncapture import CaptureStart
     from kproxy.proxy.relay.guard import EpochGuard, GuardedCalls
-    from kproxy.proxy.relay.judged import Authorizer, DiscardedRequest
+    from kproxy.proxy.relay.judged import Authenticator, Authorizer, DiscardedRequest
 
 # The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
@@ -104,6 +105,7 @@ class Conversation:
     __slots__ = (
         "_acks",
         "_all_calls",
+        "_authenticator",
         "_calls",
         "_client_tail",
         "_discarded",
@@ -151,6 +153,7 @@ class Conversation:
         self._on_first: Callable[[], None] | None = None  # the gates: what to call when one is met
         self._on_write: Callable[[], None] | None = None
         self._guarded: GuardedCalls | None = None
+        self._authenticator: Authenticator | None = None
         self._head_limit = _HEAD_LIMIT
         self.hold_count = 0
         self.introduction = NO_INTRODUCTION
@@ -202,6 +205,11 @@ class Conversation:
     def has_used(self, keys: Collection[int]) -> bool:
         """Check whether the client has used one of these APIs, as far as that is recorded."""
         return self.used_calls is not None and self.used_calls.has_used(keys)
+
+    def forget_used(self, keys: Collection[int]) -> None:
+        """Forget that the client has used these APIs, if that is recorded."""
+        if self.used_calls is not None:
+            self._all_calls.forget(keys)
 
     def unanswered(self, keys: Collection[int]) -> int:
         """Return how many requests of these APIs are in flight: half sent, or without their whole response.
@@ -304,7 +312,12 @@ class Conversation:
         code, asked, first, end_id = -1, -1, 0, 0  # `asked`: which code `next_call` has
         while True:
             if in_flight.tokens:
-                at, in_flight.tokens = skip_tokens(chunk, at, end, limit)
+                if in_flight.tokens_end_here:
+                    at = self._take_tokens(chunk, at, end, cut)
+                    if in_flight.tokens:
+                        break
+                else:
+                    at, in_flight.tokens = skip_tokens(chunk, at, end, limit)
             while at <= stop:
                 size, next_code, correlation_id = headers.read_request(view, at)
                 if next_code != code or correlation_id != end_id or not 10 <= size <= limit:
@@ -411,6 +424,19 @@ class Conversation:
         self._head_limit = max(self._head_limit, authorizer.longest + _HEAD_LIMIT)
         self._choose_calls()
 
+    def authenticate(self, authenticator: Authenticator) -> None:
+        """Let the client log in here: only what this authenticator allows passes, and no message of the login.
+
+        To be called before the client has sent anything, and after `authorize` and `guard`.
+        """
+        self._authenticator = authenticator
+        self.authorize(authenticator)
+
+    def judge_anew(self) -> None:
+        """Look up each API anew: what an authorizer or an authenticator decides about it has changed."""
+        self._all_calls.forget_all()
+        self._calls.forget_all()
+
     def _consult(
         self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float
     ) -> GuardVerdict | bytes | SubstitutedRequest | DiscardedRequest | None:
@@ -455,9 +481,33 @@ class Conversation:
         elif isinstance(verdict, bytes):
             answer = LocalCall(call.key, call.version, partial(_constant_answer, verdict), len(verdict))
             self._answer(answer, correlation_id)
+            if self._authenticator is not None:
+                self._in_flight.tokens = self._in_flight.tokens_end_here = self._authenticator.awaits_token
         else:
             self._discarded = verdict
             verdict.feed(request)
+
+    def _take_tokens(self, chunk: Buffer, at: int, end: int, cut: list[tuple[int, int, bytes]]) -> int:
+        """Give the client's tokens to the authenticator; return the index behind those that it has taken.
+
+        None of them passes. `in_flight.tokens` is False if a request follows.
+        """
+        assert self._authenticator is not None
+        while self._in_flight.tokens and end - at >= 4:
+            (size,) = INT32.unpack_from(chunk, at)
+            after = at + 4 + size
+            if 0 <= size <= self._authenticator.longest and after > end:
+                break
+            verdict = self._authenticator.judge_token(size, chunk[at + 4 : after])
+            if verdict is GuardVerdict.HOLD:
+                self.hold()
+                break
+            assert isinstance(verdict, bytes)
+            self._answer(LocalCall(_SASL_HANDSHAKE, 0, partial(_constant_answer, verdict), len(verdict)), 0)
+            _cut_out(cut, at, after)
+            at = after
+            self._in_flight.tokens = self._authenticator.awaits_token
+        return at
 
     def _discard(self, chunk: Buffer, discarded: DiscardedRequest) -> Buffer:
         """Let no byte of this request pass; return the bytes behind it. With its last byte, answer it."""
@@ -537,6 +587,7 @@ class Conversation:
             raise wrong_client(greeting)
         if len(chunk) >= 5 and chunk[4] == 0x60 and INT32.unpack_from(chunk)[0] >= SMALLEST:
             self._in_flight.tokens = True
+            self._in_flight.tokens_end_here = self._authenticator is not None
         else:
             self.introduction = read_introduction(chunk)
             if self.used_calls is not None:

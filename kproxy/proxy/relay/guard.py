@@ -35,7 +35,7 @@ from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import Response
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
-from kproxy.proxy.relay.calls import LONGEST_REQUEST, Call, Calls, GuardVerdict
+from kproxy.proxy.relay.calls import LONGEST_REQUEST, Call, Calls, GuardVerdict, SelectedCalls
 from kproxy.proxy.relay.judged import ChangedResponse
 from kproxy.proxy.switching import requests, responses
 from kproxy.proxy.switching.clientsoftware import is_franz_go, is_librdkafka, rebuilds_store, sibling_consumers
@@ -300,12 +300,11 @@ class Guard(EpochGuard):
         return changed
 
 
-class GuardedCalls(Calls):
+class GuardedCalls(SelectedCalls):
     """The calls of a session that has a guard."""
 
     def __init__(self, calls: Calls, guard: EpochGuard) -> None:
-        self.highest = calls.highest
-        self._all = calls
+        super().__init__(calls)
         self._guard = guard
         self._guarded_keys: Collection[int] = guard.keys
 

@@ -12,6 +12,6 @@ cdef class Run:
 cdef class InFlight:
     cdef public object runs
     cdef public Py_ssize_t count, local_bytes, local_runs
-    cdef public bint tokens
+    cdef public bint tokens, tokens_end_here
 
     cpdef note(self, Call call, long long first, long long end_id, double now)

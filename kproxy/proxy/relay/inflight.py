@@ -37,17 +37,17 @@ class InFlight:
     """The requests that one session waits for.
 
     `count` is their number. `local_runs` is the number of runs that kproxy answers itself, and `local_bytes` what waits
-    with these. `tokens`: SASL tokens
-    without headers may be in flight as well; they are not counted.
+    with these. `tokens`: SASL tokens without headers may be in flight as well; they are not counted. `tokens_end_here`:
+    kproxy itself answers them.
     """
 
-    __slots__ = ("count", "local_bytes", "local_runs", "runs", "tokens")
+    __slots__ = ("count", "local_bytes", "local_runs", "runs", "tokens", "tokens_end_here")
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque()
         self.count = 0
         self.local_runs = self.local_bytes = 0
-        self.tokens = False
+        self.tokens = self.tokens_end_here = False
 
     def note(self, call: Call, first: int, end_id: int, now: float) -> None:
         """Note requests with the correlation ids from `first` up to the one before `end_id`. Raises WireError."""

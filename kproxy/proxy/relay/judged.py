@@ -57,6 +57,36 @@ class Authorizer(Protocol):
         ...
 
 
+class Authenticator(Authorizer, Protocol):
+    """Takes the login of one client, and decides which requests pass before and after it.
+
+    `longest` is also the most bytes of a token without a header. `awaits_token`: the client sends such a token next.
+    """
+
+    awaits_token: bool
+
+    def judge_token(self, size: int, token: Buffer) -> GuardVerdict | bytes:
+        """Take a token of `size` bytes; return the answer, a frame, or HOLD. Raises WireError."""
+        ...
+
+
+class JudgedCall(Call):
+    """A call whose requests an authorizer judges; `inner` is the call whose place it takes."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, call: Call, authorizer: Authorizer) -> None:
+        self.inner = call
+        self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
+        self.guard, self.authorizer = call.guard, authorizer
+        self.is_local = False
+        self.is_judged = self.special = True
+        self.edited, self.plain = call.edited, call.plain
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        return self.inner.respond(size, available, localise)
+
+
 class ChangedCall(Call):
     """A call whose response `change` receives whole, as the broker sent it; it returns what takes its place.
 

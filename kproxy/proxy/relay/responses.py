@@ -203,7 +203,7 @@ class Responses:
     def _pass_token(self, chunk: Buffer, at: int) -> int:
         """Skip a frame that answers no request: a SASL token, or an error. Return the index behind it."""
         (size,) = INT32.unpack_from(chunk, at)
-        if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
+        if self._in_flight.tokens and not self._in_flight.tokens_end_here and 0 <= size <= MAX_TOKEN:
             return int(at + 4 + size)
         _check_size(chunk, at)
         raise WireError(*UNSOLICITED_RESPONSE.with_reason())

@@ -256,7 +256,9 @@ class SessionStatus:
     writes: bool = False
     """The client has written in this session; False for clusters that cannot be switched."""
     login: str = ""
-    """The mechanism with which the client logs in itself; "" if it does not."""
+    """The mechanism with which the client logs in itself at the broker; "" if it does not."""
+    user: str = ""
+    """The user who has logged in at kproxy, escaped and cut; "" if clients do not log in there."""
     produces: str = ""
     """The kind of producer (`switching.producers`); "" if the client has not written records."""
 

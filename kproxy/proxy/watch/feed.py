@@ -22,11 +22,15 @@ from kproxy.proxy.relay.observer import Exchange
 
 @dataclass(frozen=True, slots=True)
 class SessionLabels:
-    """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address."""
+    """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address.
+
+    `user` is the user who has logged in at kproxy, "" if there is none.
+    """
 
     cluster: str
     node: str
     client: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ def format_line(observed: ObservedExchange) -> bytes:
         "seconds": None if exchange.seconds is None else round(exchange.seconds, 6),
         "error": exchange.error,
     }
+    if labels.user:
+        value["user"] = labels.user
     if exchange.group:
         value["group"] = exchange.group
     if exchange.rewritten:

@@ -308,26 +308,29 @@ clusters:
 >+ tls-key-password, tls-server-name, tls-insecure, client-tls-cert, client-tls-key, client-tls-key-password,
 >+ client-tls-ca, sasl, sasl-username, sasl-password, sasl-password-file, sasl-password-command, oauth-token-url,
 >+ oauth-scope, oauth-ca, oauth-extensions, oauth-token-file, oauth-token-command, kerberos-service, kerberos-keytab,
->+ aws-profile, read-only, allow-groups, rules, retire-after, max-connections, max-request-size
+>+ aws-profile, client-sasl, users-file, client-login-lifetime, client-plain-without-tls, read-only, allow-groups,
+>+ rules, retire-after, max-connections, max-request-size
 > k.yaml:3: clusters[1].zzz: no such key; allowed: accept-new-cluster-after, active, advertise,
 >+ allow-groups, aws-profile,
->+ bootstrap-servers, client-config, client-tls-ca, client-tls-cert, client-tls-key, client-tls-key-password,
+>+ bootstrap-servers, client-config, client-login-lifetime, client-plain-without-tls, client-sasl, client-tls-ca,
+>+ client-tls-cert, client-tls-key, client-tls-key-password,
 >+ cluster-id, connect-timeout, forward, forward-command,
 >+ kerberos-keytab, kerberos-service, listen, map, max-connections, max-request-size, name, node-ports, oauth-ca,
 >+ oauth-extensions, oauth-scope, oauth-token-command, oauth-token-file, oauth-token-url, read-only,
 >+ retire-after, rules, sasl,
 >+ sasl-password, sasl-password-command, sasl-password-file, sasl-username, sni, tls, tls-ca, tls-ca-password,
->+ tls-cert, tls-insecure, tls-key, tls-key-password, tls-server-name, upstreams, via
+>+ tls-cert, tls-insecure, tls-key, tls-key-password, tls-server-name, upstreams, users-file, via
 > k.yaml:3: clusters[1].bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092
 > k.yaml:4: clusters[1].a key that is no word: no such key; allowed: accept-new-cluster-after, active, advertise,
->+ allow-groups, aws-profile, bootstrap-servers, client-config, client-tls-ca, client-tls-cert, client-tls-key,
->+ client-tls-key-password, cluster-id, connect-timeout, forward, forward-command, kerberos-keytab,
->+ kerberos-service, listen, map, max-connections,
+>+ allow-groups, aws-profile, bootstrap-servers, client-config, client-login-lifetime, client-plain-without-tls,
+>+ client-sasl, client-tls-ca, client-tls-cert, client-tls-key,
+>+ client-tls-key-password, cluster-id, connect-timeout, forward, forward-command, kerberos-keytab, kerberos-service, listen, map,
+>+ max-connections,
 >+ max-request-size, name, node-ports, oauth-ca, oauth-extensions, oauth-scope, oauth-token-command,
 >+ oauth-token-file, oauth-token-url, read-only,
 >+ retire-after, rules, sasl, sasl-password, sasl-password-command, sasl-password-file,
 >+ sasl-username, sni, tls, tls-ca, tls-ca-password, tls-cert, tls-insecure, tls-key, tls-key-password,
->+ tls-server-name, upstreams, via
+>+ tls-server-name, upstreams, users-file, via
 ===
 clusters:
 - bootstrap-servers: a

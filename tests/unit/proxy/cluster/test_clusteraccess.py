@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.config.access import AccessRules
+from kproxy.config import ClusterConfig
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import encode_response
 from kproxy.proxy.access.authorizer import TURN, RefusedRequest
@@ -86,7 +86,7 @@ async def test_without_rules_a_session_has_none(house: House) -> None:
 
 def test_what_is_shown_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics()
-    access = ClusterAccess("default", AccessRules(read_only=True), metrics, lambda: None)
+    access = ClusterAccess(ClusterConfig(bootstrap_servers=("b:1",), read_only=True), metrics, lambda: None)
     introduction = SimpleNamespace(client_id="me")
     session: Any = SimpleNamespace(conversation=SimpleNamespace(introduction=introduction))
     with caplog.at_level(logging.WARNING):
@@ -109,7 +109,7 @@ def test_what_is_shown_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
 async def test_other_rules_hold_for_the_sessions_that_come(house: House) -> None:
     cluster = house.cluster()
     client, far = await cluster.session()
-    cluster.sessions.access.configure(AccessRules(read_only=True))
+    cluster.sessions.access.configure(ClusterConfig(bootstrap_servers=("b:1",), read_only=True))
     await client.say(beat("payments", 1))
     await far.hear(beat("payments", 1))
     later, laters_far = await cluster.session()

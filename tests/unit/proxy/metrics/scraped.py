@@ -64,6 +64,7 @@ def busy(cluster: str = "default") -> Metrics:
     metrics.count_dial_failure(cluster, "1", "refused", "green")
     metrics.count_refusal(cluster, "client", "tls")
     metrics.count_refused_request(cluster, "Produce")
+    metrics.count_client_login(cluster, "PLAIN", "success")
     metrics.count_rewritten(cluster, "Metadata", 3)
     metrics.set_listeners(cluster, 4)
     metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]

@@ -1,0 +1,55 @@
+"""The options with which clients log in at kproxy, a part of the declaration in `options`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kproxy.config.declarations import CLIENT_LOGIN, Options, Reload, option, settings_of
+from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, duration, or_off
+
+_client = partial(option, CLIENT_LOGIN, reload=Reload.DRAINS_ALL)
+_WITH_USERS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSaslOptions(Options):
+    """The mechanisms that kproxy offers to clients, and how it verifies them."""
+
+    client_sasl: tuple[str, ...] = _client(
+        CLIENT_MECHANISM,
+        "Let clients log in at kproxy with this SASL mechanism, in place of the brokers. kproxy itself logs in to the "
+        "brokers as --sasl says, or not at all.",
+        repeatable=True,
+    )
+    users_file: Path | None = _client(
+        FILE,
+        "Users who may log in at kproxy, with SCRAM verifiers: 'kproxy users' writes it. No other user may read it. "
+        "kproxy reads it again when it changes.",
+    )
+    client_login_lifetime: float | None = _client(
+        or_off(duration(1, 365 * 86400)),
+        "How long a client's login lasts. Then the client must log in again, as with the brokers' "
+        "connections.max.reauth.ms.",
+        "off",
+    )
+    client_plain_without_tls: bool = _client(
+        BOOLEAN,
+        "Accept passwords of PLAIN without --client-tls-cert although clients of other machines can connect. "
+        "Everyone on the network path can read them.",
+    )
+
+    def client_login_problems(self, *, tls: bool, loopback: bool) -> Iterator[tuple[str, str]]:
+        """Yield options that contradict each other, as (key, text)."""
+        given = {key for key, setting in settings_of(ClientSaslOptions).items() if getattr(self, setting.name)}
+        for key in sorted(given - {"client-sasl"}):
+            if not self.client_sasl:
+                yield key, "is given, but client-sasl is not; allowed: together with client-sasl"
+        needing = [mechanism for mechanism in self.client_sasl if mechanism in _WITH_USERS]
+        if needing and self.users_file is None:
+            yield "client-sasl", f"{needing[0]} needs users with passwords; allowed: together with users-file"
+        if "PLAIN" in self.client_sasl and not (tls or loopback or self.client_plain_without_tls):
+            text = "PLAIN would send passwords in the clear; allowed: with client-tls-cert, on a loopback address in"
+            yield "client-sasl", f"{text} listen, or with client-plain-without-tls"

@@ -35,13 +35,15 @@ def config_group(ctx: click.Context) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("family", required=False, shell_complete=families)
 @click.argument("name", required=False)
+@click.option("--as", "user", default="", metavar="USER", help="The user who has logged in at kproxy (--client-sasl).")
 @format_option
-def check(file: Path, family: str | None, name: str | None, form: str) -> int:
+def check(file: Path, family: str | None, name: str | None, user: str, form: str) -> int:
     """Check FILE as 'kproxy run -c FILE' would read it on this machine.
 
     \b
       kproxy config check kproxy.yaml
       kproxy config check kproxy.yaml produce orders-1   # may clients do this?
+      kproxy config check kproxy.yaml --as alice produce orders-1
 
     With FAMILY and NAME, the command says whether clients may use this family of APIs (produce, topic, group,
     transaction, admin) for the topic, group or transactional id NAME, and which option decides that. The exit code is
@@ -71,7 +73,9 @@ def check(file: Path, family: str | None, name: str | None, form: str) -> int:
             raise click.UsageError(f"{family!r} is no family of APIs; allowed: {', '.join(FAMILIES)}")
         if name is None and FAMILIES[family]:
             raise click.UsageError(f"{family} needs a name: kproxy config check {file} {family} NAME")
-        return _explain_access(config, family, name or "*", form)
+        return _explain_access(config, family, name or "*", user, form)
+    if user:
+        raise click.UsageError(f"--as is for a question: kproxy config check {file} --as {user} FAMILY NAME")
     if form != "text":
         print_findings([], form)
         return 0
@@ -83,9 +87,9 @@ def check(file: Path, family: str | None, name: str | None, form: str) -> int:
     return 0
 
 
-def _explain_access(config: Config, family: str, name: str, form: str) -> int:
+def _explain_access(config: Config, family: str, name: str, user: str, form: str) -> int:
     """Say for each cluster whether clients may do this, and why. Return 0 if they may in all, otherwise 1."""
-    decisions = {cluster.name: cluster.access.decide(family, name) for cluster in config.served}
+    decisions = {cluster.name: cluster.access.for_user(user).decide(family, name) for cluster in config.served}
     if form == "text":
         for cluster, decision in decisions.items():
             click.echo(f"cluster {cluster}: {'allowed' if decision.allows else 'refused'}: {decision.reason}")

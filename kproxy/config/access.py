@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from fnmatch import fnmatchcase
+from itertools import takewhile
 
 from kproxy.config.values import quote
 
@@ -24,7 +25,8 @@ FAMILIES = {
 """The families, and what the names of each are. The APIs of `admin` change no single topic or group."""
 ANY = "*"
 _VERDICTS = {"allow": True, "deny": False}
-RULE = "allow|deny FAMILY NAME…, FAMILY of " + ", ".join(FAMILIES)
+RULE = "[user=NAME…] allow|deny FAMILY NAME…, FAMILY of " + ", ".join(FAMILIES)
+_USER = "user="
 # Topics have at most 249 characters, and groups seldom more.
 _LONGEST_NAME, _MOST_NAMES = 255, 100
 _NAME = re.compile(r"[^\s,]+")
@@ -55,16 +57,22 @@ class NamePattern:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule: whether clients may use a family of APIs for names that match one of the patterns."""
+    """One rule: whether clients may use a family of APIs for names that match one of the patterns.
+
+    `users`: those that it is about, of the users who have logged in at kproxy; all clients if there are none.
+    """
 
     allows: bool
     family: str
     patterns: tuple[NamePattern, ...]
+    users: tuple[NamePattern, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> AccessRule:
-        """Read `allow FAMILY NAME…` or `deny FAMILY NAME…`. Raises ValueError."""
-        verdict, family, *names = [*text.split(), "", ""]
+        """Read `allow FAMILY NAME…` or `deny FAMILY NAME…`, perhaps behind `user=NAME`s. Raises ValueError."""
+        words = text.split()
+        users = list(takewhile(lambda word: word.startswith(_USER), words))
+        verdict, family, *names = [*words[len(users) :], "", ""]
         names = [name for name in names if name]
         if verdict not in _VERDICTS:
             raise ValueError(f"{quote(text)} is no rule; allowed: {RULE}")
@@ -77,7 +85,10 @@ class AccessRule:
         patterns = tuple(map(NamePattern.parse, names))
         if not FAMILIES[family] and names != [ANY]:
             raise ValueError(f"{family} has no names; allowed: {verdict} {family} {ANY}")
-        return cls(_VERDICTS[verdict], family, patterns)
+        if len(users) > _MOST_NAMES:
+            raise ValueError(f"{quote(text)} has {len(users)} users; allowed: up to {_MOST_NAMES}, or none for all")
+        of_users = tuple(NamePattern.parse(user.removeprefix(_USER)) for user in users)
+        return cls(_VERDICTS[verdict], family, patterns, of_users)
 
     def matches(self, family: str, name: str) -> bool:
         """Check whether this rule decides about this name."""
@@ -88,8 +99,13 @@ class AccessRule:
         """True if it decides about each name of its family."""
         return any(pattern.glob == ANY for pattern in self.patterns)
 
+    def is_for(self, user: str) -> bool:
+        """Check whether this rule is about a client that has logged in as this user; "" if it has not."""
+        return not self.users or (user != "" and any(pattern.matches(user) for pattern in self.users))
+
     def __str__(self) -> str:
-        return " ".join(("allow" if self.allows else "deny", self.family, *map(str, self.patterns)))
+        users = [f"{_USER}{user}" for user in self.users]
+        return " ".join((*users, "allow" if self.allows else "deny", self.family, *map(str, self.patterns)))
 
 
 class Extent(Enum):
@@ -110,7 +126,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What clients of a cluster may change.
+    """What clients of a cluster may change; `for_user` selects what one client may.
 
     The first rule that matches decides. If none does, `read_only` forbids all changes, except that clients may use the
     groups of `allow_groups`.
@@ -120,10 +136,19 @@ class AccessRules:
     allow_groups: tuple[NamePattern, ...] = ()
     rules: tuple[AccessRule, ...] = ()
 
+    def for_user(self, user: str) -> AccessRules:
+        """Return the rules for a client that has logged in at kproxy as this user; "" if it has not."""
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.is_for(user)))
+
+    @property
+    def families_by_user(self) -> frozenset[str]:
+        """The families of which not every user may do the same."""
+        return frozenset(rule.family for rule in self.rules if rule.users)
+
     @property
     def forbids_nothing(self) -> bool:
-        """True if clients may do everything."""
-        return all(self.extent(family) is Extent.ALL for family in FAMILIES)
+        """True if all clients may do everything."""
+        return not self.families_by_user and all(self.extent(family) is Extent.ALL for family in FAMILIES)
 
     def decide(self, family: str, name: str) -> Decision:
         """Decide whether clients may use this family of APIs for this name."""

@@ -77,14 +77,23 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
         if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
             yield _violation(text, ("forward", index), at=at)
-    if cluster.allow_groups and not cluster.read_only:
-        text = "is an exception to read-only, which is off; allowed: together with read-only"
-        yield _violation(text, "allow-groups", "read-only", at=at)
+    yield from _access(cluster, at)
     clients = cluster.client_login_problems(
         tls=cluster.client_tls_cert is not None, loopback=_is_loopback(cluster.listen.host)
     )
     for key, text in (*cluster.tls_problems(), *cluster.login_problems(), *clients):
         yield _violation(text, key, at=at)
+
+
+def _access(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
+    if not cluster.client_sasl:
+        for index, rule in enumerate(cluster.rules):
+            if rule.users:
+                text = f"'{rule}' is about users, and clients do not log in here; allowed: with client-sasl"
+                yield _violation(text, ("rules", index), "client-sasl", at=at)
+    if cluster.allow_groups and not cluster.read_only:
+        text = "is an exception to read-only, which is off; allowed: together with read-only"
+        yield _violation(text, "allow-groups", "read-only", at=at)
 
 
 def _node_ports(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:

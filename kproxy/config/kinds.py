@@ -230,17 +230,23 @@ def _of(
 
 _PORTS = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
 _FORWARD = "[HOST:]PORT=HOST:PORT"
-_RULE_NAMES = {"type": "object", "propertyNames": {"enum": [*FAMILIES]}, "minProperties": 1, "additionalProperties": {
+_NAMES = {
     "anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
-}}  # fmt: skip
+}
+_RULE_NAMES = {
+    "type": "object",
+    "propertyNames": {"enum": [*FAMILIES]},
+    "minProperties": 1,
+    "additionalProperties": _NAMES,
+}
 _RULE = {
     "anyOf": [
-        string(rf"^(allow|deny)\s+({'|'.join(FAMILIES)})(\s+[^\s,]+)+$"),
+        string(rf"^(user=[^\s,]+\s+)*(allow|deny)\s+({'|'.join(FAMILIES)})(\s+[^\s,]+)+$"),
         {
             "type": "object",
-            "properties": {"allow": _RULE_NAMES, "deny": _RULE_NAMES},
-            "minProperties": 1,
-            "maxProperties": 1,
+            "properties": {"users": _NAMES, "allow": _RULE_NAMES, "deny": _RULE_NAMES},
+            "anyOf": [{"required": ["allow"]}, {"required": ["deny"]}],
+            "maxProperties": 2,
             "additionalProperties": False,
         },
     ]

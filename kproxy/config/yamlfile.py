@@ -268,14 +268,28 @@ class YamlReader:
     def nested(
         self, setting: Setting, node: yaml.MappingNode, place: str, loc: OptionPath
     ) -> Iterator[tuple[yaml.Node, str]]:
-        """Yield the words of a value that is a mapping of mappings, once for each inner key, with the node of it."""
+        """Yield the words of a value that is a mapping of mappings, once for each inner key, with the node of it.
+
+        Names under `users` stand before the words of the others.
+        """
+        users = ""
         for outer, inner in node.value:
+            if getattr(outer, "value", None) == "users":
+                items = inner.value if isinstance(inner, yaml.SequenceNode) else [inner]
+                if not items or any(self.no_value(item) for item in items):
+                    self.problem(outer, place, "has no users; allowed: users: NAME, or a list of names")
+                    self.layer.failed.add(loc)
+                else:
+                    users = "".join(f"user={item.value} " for item in items)
+        for outer, inner in node.value:
+            if getattr(outer, "value", None) == "users":
+                continue
             pairs = inner.value if isinstance(inner, yaml.MappingNode) else ()
             for key, names in pairs:
                 items = names.value if isinstance(names, yaml.SequenceNode) else [names]
                 words = [outer, key, *items]
                 if items and not any(self.no_value(word) for word in words):
-                    yield key, " ".join(word.value for word in words)
+                    yield key, users + " ".join(word.value for word in words)
                     continue
                 self.problem(key, place, f"has no names; allowed: {setting.kind.allowed}")
                 self.layer.failed.add(loc)

@@ -89,7 +89,7 @@ UPSTREAM: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def kproxy(
+def login_kproxy(
     cluster: DevCluster, own_kproxy: Callable[..., Kproxy], users_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Kproxy]]:
     """Makes a kproxy with users that logs in at the brokers so; nothing that it shows has a secret."""
@@ -136,10 +136,10 @@ def java_login(path: Path, mechanism: str, password: str = PASSWORD) -> str:
 @pytest.mark.parametrize("upstream", UPSTREAM)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_clients_write_and_read(
-    cluster: DevCluster, kproxy: Callable[..., Kproxy], mechanism: str, upstream: str, tmp_path: Path
+    cluster: DevCluster, login_kproxy: Callable[..., Kproxy], mechanism: str, upstream: str, tmp_path: Path
 ) -> None:
     """librdkafka, kafka-python and Java, each with a login that the brokers would refuse."""
-    proxy = kproxy(upstream)
+    proxy = login_kproxy(upstream)
     topic = create_topic(cluster.direct_bootstrap, 1, 1)
     errors: list[Any] = []
     producer = Producer({"bootstrap.servers": proxy.bootstrap, "error_cb": errors.append, **login(mechanism)})
@@ -157,7 +157,7 @@ def test_clients_write_and_read(
     python = KafkaProducer(**settings)
     for sent in [python.send(topic, record) for record in RECORDS[2:4]]:
         sent.get(PATIENCE_S)
-    (user,) = {session["user"] for session in json.loads(proxy.get("/sessions")[1])["sessions"] if session["user"]}
+    (user,) = {session["user"] for session in json.loads(proxy.get("/sessions")[1]) if session["user"]}
     assert user == USER
     python.close()
     config = java_login(tmp_path / "client.properties", mechanism)
@@ -189,8 +189,8 @@ def fails(proxy: Kproxy, settings: dict[str, str]) -> None:
     wait_until(lambda: admin.poll(0.1) or any("uthentication" in str(each) for each in errors), "it fails")
 
 
-def test_wrong_logins_of_real_clients(cluster: DevCluster, kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
-    proxy = kproxy("nothing")
+def test_wrong_logins_of_real_clients(cluster: DevCluster, login_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
+    proxy = login_kproxy("nothing")
     for mechanism in MECHANISMS:
         for user, password in ((USER, "wrong!"), ("nobody", PASSWORD), (USER, AT_BROKERS)):
             fails(proxy, login(mechanism, user, password))
@@ -367,9 +367,9 @@ def test_a_login_that_expires(shared_kproxy: Kproxy) -> None:
     wait_logged(shared_kproxy, "the login of the client has expired")
 
 
-def test_clients_log_in_again_under_load(cluster: DevCluster, kproxy: Callable[..., Kproxy]) -> None:
+def test_clients_log_in_again_under_load(cluster: DevCluster, login_kproxy: Callable[..., Kproxy]) -> None:
     """Both sides log in again: the client every 3 s, kproxy every 3 s. Nothing is lost, and no connection ends."""
-    proxy = kproxy("PLAIN", "--client-login-lifetime", "3s")
+    proxy = login_kproxy("PLAIN", "--client-login-lifetime", "3s")
     topic = unique("again")
     flow_topic(cluster.direct_bootstrap, topic, 2)
 
@@ -384,8 +384,10 @@ def test_clients_log_in_again_under_load(cluster: DevCluster, kproxy: Callable[.
     wait_logged(proxy, "SASL: logged in again, for ")
 
 
-def test_tokens_and_passwords_of_the_cluster_are_refused(cluster: DevCluster, kproxy: Callable[..., Kproxy]) -> None:
-    proxy = kproxy("nothing")
+def test_tokens_and_passwords_of_the_cluster_are_refused(
+    cluster: DevCluster, login_kproxy: Callable[..., Kproxy]
+) -> None:
+    proxy = login_kproxy("nothing")
     admin = AdminClient({"bootstrap.servers": proxy.bootstrap, **login("PLAIN")})
     change = UserScramCredentialUpsertion("mallory", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"x")
     (done,) = admin.alter_user_scram_credentials([change]).values()
@@ -405,3 +407,18 @@ def test_tokens_and_passwords_of_the_cluster_are_refused(cluster: DevCluster, kp
         for number, (key, version, fields) in enumerate(requests, 3):
             sock.sendall(encode_request(key, version, number, fields))
             assert read_response(key, version, receive(sock), 4)["ErrorCode"] == 65
+
+
+def test_rules_for_users(cluster: DevCluster, login_kproxy: Callable[..., Kproxy]) -> None:
+    """bob may not write, whatever versions he has learned before his login; alice may."""
+    topic = create_topic(cluster.direct_bootstrap, 1, 1)
+    proxy = login_kproxy("nothing", "--rules", f"user=alice allow produce {topic}", "--rules", "deny produce *")
+    for user, password, works in ((USER, PASSWORD, True), ("bob", "of-bob", False)):
+        errors: list[Any] = []
+        producer = Producer({"bootstrap.servers": proxy.bootstrap, **login("SCRAM-SHA-256", user, password)})
+        producer.produce(topic, b"x", on_delivery=lambda error, message, to=errors: to.append(error))  # type: ignore[misc]
+        assert not producer.flush(PATIENCE_S)
+        assert [error is None for error in errors] == [works]
+    wait_logged(proxy, "user bob")
+    (refused,) = proxy.status()["access"]["latest"]
+    assert (refused["user"], refused["name"]) == ("bob", topic)

@@ -7,7 +7,8 @@
     autocreate   Metadata requests that create no topic
     authorizer   judges the requests of one session
 
-The rules are in `kproxy.config.access`. Beside them stands no user yet: a rule is about a family of APIs and a name.
+The rules are in `kproxy.config.access`. A rule is about a family of APIs and a name, and
+perhaps about some of the users who log in at kproxy: then a session has other rules as soon as its user is known.
 
  * kproxy answers a refused request itself, in its place among the others, with the error of Kafka for it: for each
    topic, partition or group in the request, in the layout of its version. So the client reports what it would report

@@ -57,23 +57,27 @@ class RefusedRequest:
     """Kafka's error code."""
     in_part: bool = False
     """Something of it reaches the broker."""
+    user: str = ""
+    """The user who has logged in at kproxy, escaped and cut."""
 
 
 class SessionRules:
-    """The access rules of a cluster, as its sessions need them. All sessions share them.
+    """The access rules of a cluster, as sessions need them whose clients have logged in as one user, or not at all.
 
     `has_users`: clients log in at kproxy, and all users share kproxy's login to the brokers. So no client may have
     passwords or delegation tokens of the cluster: they would be of kproxy's user, or of no use here.
     """
 
-    def __init__(self, rules: AccessRules, *, has_users: bool = False) -> None:
-        self.rules = rules
+    def __init__(self, all_rules: AccessRules, *, has_users: bool = False, user: str = "") -> None:
+        self.rules = rules = all_rules.for_user(user)
+        self.user = user
         self.refused: Collection[int] = OF_CLUSTER_USERS if has_users else ()
         self.extents: Mapping[str, Extent] = {family: rules.extent(family) for family in FAMILIES}
         self.newest = {
             key: version
             for family, versions in NAMED_BY_ID.items()
-            if self.extents[family] is Extent.SOME
+            # A client learns the versions before its user is known.
+            if self.extents[family] is Extent.SOME or family in all_rules.families_by_user
             for key, version in versions.items()
         }
         self.free = {*LOGINS, *READS, *(key for key, change in CHANGES.items() if self._is_free(APIS[key], change))}
@@ -278,7 +282,11 @@ class SessionAuthorizer:
         in_part: bool = False,
     ) -> None:
         shown = _shown(name)
-        self._on_refused(RefusedRequest(call.api, call.key, correlation_id, family, shown, reason, error, in_part))
+        self._on_refused(
+            RefusedRequest(
+                call.api, call.key, correlation_id, family, shown, reason, error, in_part, _shown(self.rules.user)
+            )
+        )
 
 
 class _AuthorizedCalls(SelectedCalls):

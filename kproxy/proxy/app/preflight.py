@@ -22,6 +22,7 @@ from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app.exitconditions import ExitCondition
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
+from kproxy.users.usersfile import read_users_file
 
 # What each of these files is read with.
 _READ_WITH = {
@@ -109,7 +110,7 @@ def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, check in _needs(cluster):
         try:
             check()
-        except UpstreamError as error:
+        except (UpstreamError, ConfigError) as error:
             yield (key,), str(error).removeprefix(f"{key} ")
         except OSError as error:
             yield (key,), f"{error.filename} cannot be read: {error.strerror}"
@@ -117,6 +118,8 @@ def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each option of the login, and a function that raises UpstreamError or OSError if it cannot be used."""
+    if cluster.users_file is not None:
+        yield "users-file", partial(read_users_file, cluster.users_file)
     if cluster.sasl_password_file is not None:
         yield "sasl-password-file", partial(secrets.read_file_blocking, cluster.sasl_password_file)
     if cluster.oauth_token_file is not None:

@@ -20,6 +20,7 @@ from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.session import Session
 
 if TYPE_CHECKING:
+    from kproxy.proxy.access.authorizer import SessionAuthorizer
     from kproxy.proxy.cluster.clientroute import ClientRoute
     from kproxy.proxy.cluster.connectionslots import ConnectionSlots
     from kproxy.proxy.cluster.insessionchannel import InSessionChannel
@@ -97,6 +98,8 @@ class ClientConnection:
     """The channel with which kproxy verifies the connection to the node, for as long as that takes."""
     login: str = ""
     """The mechanism with which the client logs in itself."""
+    authorizer: SessionAuthorizer | None = None
+    """What judges the requests of the session, if anything does."""
     user: str = ""
     """The user who has logged in at kproxy."""
     client_login: Task[None] | None = None

@@ -21,7 +21,7 @@ from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import AccessStatus, RefusalStatus
 
 if TYPE_CHECKING:
-    from kproxy.proxy.access.authorizer import RefusedRequest, SessionRules
+    from kproxy.proxy.access.authorizer import RefusedRequest, SessionAuthorizer, SessionRules
 
 log = logging.getLogger(__name__)
 
@@ -43,23 +43,34 @@ class ClusterAccess:
 
     def configure(self, config: ClusterConfig) -> None:
         """Judge the sessions that come from now on by the rules of this configuration."""
-        self._rules, has_users = config.access, bool(config.client_sasl)
-        self._session_rules: SessionRules | None = None
+        self._rules = config.access
+        self._has_users = has_users = bool(config.client_sasl)
+        self._session_rules: SessionRules | None = None  # of clients that have not logged in here
         if has_users or not self._rules.forbids_nothing:
             from kproxy.proxy.access.authorizer import SessionRules  # few clusters have rules
 
             self._session_rules = SessionRules(self._rules, has_users=has_users)
 
-    def session_opened(self, session: Session, client: Address) -> None:
-        """Judge the requests of a new session of this client. No byte has passed in it yet."""
+    def session_opened(self, session: Session, client: Address) -> SessionAuthorizer | None:
+        """Judge the requests of a new session of this client. No byte has passed in it yet.
+
+        Return what judges them, if anything does.
+        """
         if self._session_rules is None:
-            return
+            return None
         from kproxy.proxy.access.authorizer import SessionAuthorizer
 
         authorizer = SessionAuthorizer(
             self._session_rules, partial(self._refused, session, client), partial(self._judge_rest_later, session)
         )
         session.conversation.authorize(authorizer)
+        return authorizer
+
+    def set_user(self, authorizer: SessionAuthorizer, user: str) -> None:
+        """Judge the requests of a session from now on by the rules for this user."""
+        from kproxy.proxy.access.authorizer import SessionRules
+
+        authorizer.rules = SessionRules(self._rules, has_users=self._has_users, user=user)
 
     @property
     def status(self) -> AccessStatus | None:
@@ -83,7 +94,7 @@ class ClusterAccess:
         self._total += 1
         self._metrics.count_refused_request(self._name, refused.api)
         client_id = session.conversation.introduction.client_id
-        key = refused.api, refused.family, refused.name, client.host, client_id
+        key = refused.api, refused.family, refused.name, client.host, client_id, refused.user
         before = self._refusals.pop(key, None)
         now = time()
         if before is None:
@@ -93,6 +104,7 @@ class ClusterAccess:
                 name=refused.name,
                 client=client.host,
                 client_id=client_id,
+                user=refused.user,
                 reason=refused.reason,
                 error=refused.error,
                 times=1,
@@ -111,7 +123,8 @@ class ClusterAccess:
         what = f" of {noun} '{refused.name}'" if noun and refused.name else ""
         names = self._rules.allowed_names(refused.family)
         allowed = f"; allowed {noun}s: {', '.join(names)}" if names and noun else ""
-        shown = f"{client.host} ({client_id})" if client_id else client.host
+        names = ", ".join(name for name in (client_id, refused.user and f"user {refused.user}") if name)
+        shown = f"{client.host} ({names})" if names else client.host
         log.warning(
             REQUEST_REFUSED(
                 cluster=self._name, api=refused.api, what=what, client=shown, reason=refused.reason, allowed=allowed

@@ -112,7 +112,9 @@ class Sessions:
             connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, logged_in))
 
     def _on_client_login(self, connection: ClientConnection, session: Session) -> None:
-        """Show the user of a session, whose requests pass from now on."""
+        """Show the user of a session, whose requests pass from now on, and judge them by the user's rules."""
+        if connection.authorizer is not None:
+            self.access.set_user(connection.authorizer, connection.user)
         connection.user = one_line(connection.user, _LONGEST_USER)
 
     def handle_client(self, connection: ClientConnection, first: bytes) -> None:
@@ -172,7 +174,7 @@ class Sessions:
             route.unit.session_opened(session, upstream.label, connection.peer.host)
         elif self._is_created_again:
             conversation.guard(_epoch_guard(conversation))
-        self.access.session_opened(session, connection.peer)
+        connection.authorizer = self.access.session_opened(session, connection.peer)
         if self._logins is not None:
             self._logins.session_opened(session, connection)
         if upstream.login is not None:

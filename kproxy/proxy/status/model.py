@@ -173,6 +173,8 @@ class RefusalStatus:
     times: int
     last: float
     """The Unix time of the last one."""
+    user: str = ""
+    """The user who has logged in at kproxy; "" if clients do not log in there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,3 +123,51 @@ def test_mistakes_in_a_file_name_their_places(text: str, problem: str, tmp_path:
     (line,) = caught.value.problems
     assert problem in line
     assert ":2:" in line
+
+
+def test_rules_of_users() -> None:
+    access = rules("user=alice user=svc-* allow produce orders-*", "deny produce *", "user=bob deny group *")
+    assert access.families_by_user == {"produce", "group"}
+    assert not access.forbids_nothing
+    for user, produces, joins in (
+        ("alice", True, True),
+        ("svc-1", True, True),
+        ("bob", False, False),
+        ("", False, True),
+    ):
+        of_user = access.for_user(user)
+        assert of_user.decide("produce", "orders-1").allows is produces
+        assert of_user.decide("group", "any").allows is joins
+    assert access.for_user("alice").decide("produce", "orders-1").reason.startswith("rule 'user=alice user=svc-*")
+    assert [str(rule) for rule in access.rules] == [str(AccessRule.parse(str(rule))) for rule in access.rules]
+
+
+def test_users_in_a_file(tmp_path: Path) -> None:
+    text = """\
+bootstrap-servers: a
+client-sasl: SCRAM-SHA-512
+users-file: users.yaml
+rules:
+  - users: [alice, svc-*]
+    allow: {produce: orders-*, group: dev-*}
+  - allow: {topic: x}
+    users: bob
+  - user=carol deny admin *
+"""
+    file = tmp_path / "k.yaml"
+    file.write_text(text)
+    assert [str(rule) for rule in load({}, {}, file).clusters[0].rules] == [
+        "user=alice user=svc-* allow produce orders-*",
+        "user=alice user=svc-* allow group dev-*",
+        "user=bob allow topic x",
+        "user=carol deny admin *",
+    ]
+    for wrong, problem in (
+        (text.replace("users: bob", "users: []"), "has no users"),
+        (text.replace("users: bob", "users: [a b]"), "is no rule"),
+        (text.replace("client-sasl: SCRAM-SHA-512\nusers-file: users.yaml\n", ""), "clients do not log in here"),
+        (text.replace("user=carol", "user="), "is no pattern of names"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match=problem):
+            load({}, {}, file)

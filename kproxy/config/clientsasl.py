@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kproxy.config.declarations import CLIENT_LOGIN, Options, Reload, option, settings_of
-from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, duration, or_off
+from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, WEB_URL, duration, or_off, text
 
 _client = partial(option, CLIENT_LOGIN, reload=Reload.DRAINS_ALL)
 _WITH_USERS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -41,15 +41,52 @@ class ClientSaslOptions(Options):
         "Everyone on the network path can read them.",
     )
 
+    client_oauth_jwks_url: str | None = _client(
+        WEB_URL, "OAUTHBEARER: URL of the OIDC server's keys (JWKS), by which kproxy verifies tokens."
+    )
+    client_oauth_jwks_file: Path | None = _client(
+        FILE, "OAUTHBEARER: file with these keys. kproxy reads it again for a token with an unknown key."
+    )
+    client_oauth_ca: Path | None = _client(
+        FILE, "OAUTHBEARER: PEM file of the CA to trust for client-oauth-jwks-url.", "the system's"
+    )
+    client_oauth_issuer: str | None = _client(text("ISSUER"), "OAUTHBEARER: issuer (iss) that a token must have.")
+    client_oauth_audience: str | None = _client(
+        text("AUDIENCE"), "OAUTHBEARER: audience (aud) that a token must be for."
+    )
+    client_oauth_user_claim: str = _client(
+        text("CLAIM"), "OAUTHBEARER: claim of a token that has the name of the user.", default="sub"
+    )
+
     def client_login_problems(self, *, tls: bool, loopback: bool) -> Iterator[tuple[str, str]]:
         """Yield options that contradict each other, as (key, text)."""
         given = {key for key, setting in settings_of(ClientSaslOptions).items() if getattr(self, setting.name)}
+        given.discard("client-oauth-user-claim")
         for key in sorted(given - {"client-sasl"}):
             if not self.client_sasl:
                 yield key, "is given, but client-sasl is not; allowed: together with client-sasl"
+        with_tokens = "OAUTHBEARER" in self.client_sasl
+        for key in sorted(key for key in given if key.startswith("client-oauth-")):
+            if self.client_sasl and not with_tokens:
+                yield key, "is not for these mechanisms; allowed: with client-sasl OAUTHBEARER"
+        if with_tokens:
+            yield from self._token_problems(given)
         needing = [mechanism for mechanism in self.client_sasl if mechanism in _WITH_USERS]
         if needing and self.users_file is None:
             yield "client-sasl", f"{needing[0]} needs users with passwords; allowed: together with users-file"
         if "PLAIN" in self.client_sasl and not (tls or loopback or self.client_plain_without_tls):
-            text = "PLAIN would send passwords in the clear; allowed: with client-tls-cert, on a loopback address in"
-            yield "client-sasl", f"{text} listen, or with client-plain-without-tls"
+            why = "PLAIN would send passwords in the clear; allowed: with client-tls-cert, on a loopback address in"
+            yield "client-sasl", f"{why} listen, or with client-plain-without-tls"
+        if with_tokens and not (tls or loopback):
+            why = "OAUTHBEARER would send tokens in the clear; allowed: with client-tls-cert, or on a loopback address"
+            yield "client-sasl", f"{why} in listen"
+
+    def _token_problems(self, given: set[str]) -> Iterator[tuple[str, str]]:
+        for key in ("client-oauth-issuer", "client-oauth-audience"):
+            if key not in given:
+                yield "client-sasl", f"OAUTHBEARER needs what a token must have; allowed: together with {key}"
+        keys = ("client-oauth-jwks-url", "client-oauth-jwks-file")
+        if not given.intersection(keys):
+            yield "client-sasl", f"OAUTHBEARER needs the keys of the OIDC server; allowed: one of {', '.join(keys)}"
+        elif given.issuperset(keys):
+            yield keys[1], f"cannot be combined with {keys[0]}; allowed: one of them"

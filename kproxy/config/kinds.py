@@ -142,7 +142,7 @@ def choice(*words: str, optional: bool = False) -> ValueKind[str]:
     return ValueKind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
 
 
-CLIENT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+CLIENT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 _NOT_VERIFIABLE = {
     "AWS_MSK_IAM": "only AWS can verify AWS_MSK_IAM, a signature for the name of a broker",
     "GSSAPI": "kproxy does not verify GSSAPI, tickets for the name of a broker",

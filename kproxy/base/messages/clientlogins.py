@@ -56,3 +56,7 @@ USERS_UNREADABLE = _login(
     "cluster {cluster}: no client can log in: {problem}",
     "The users file could be read at start, and cannot any more. Correct it, and let kproxy read its configuration again.",
 )
+JOSERFC_MISSING = _login(
+    "OAUTHBEARER needs a package that is not installed: {command}",
+    "Install the package in the message.",
+)

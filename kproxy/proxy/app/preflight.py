@@ -22,6 +22,7 @@ from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app.exitconditions import ExitCondition
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
+from kproxy.proxy.login import tokens
 from kproxy.users.usersfile import read_users_file
 
 # What each of these files is read with.
@@ -118,8 +119,7 @@ def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each option of the login, and a function that raises UpstreamError or OSError if it cannot be used."""
-    if cluster.users_file is not None:
-        yield "users-file", partial(read_users_file, cluster.users_file)
+    yield from _needs_of_users(cluster)
     if cluster.sasl_password_file is not None:
         yield "sasl-password-file", partial(secrets.read_file_blocking, cluster.sasl_password_file)
     if cluster.oauth_token_file is not None:
@@ -135,6 +135,18 @@ def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]
         yield "kerberos-keytab", partial(_read, cluster.kerberos_keytab)
     if cluster.sasl == "AWS_MSK_IAM":
         yield "sasl", aws.require_botocore
+
+
+def _needs_of_users(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the same for the logins of clients at kproxy; it may also raise ConfigError."""
+    if cluster.users_file is not None:
+        yield "users-file", partial(read_users_file, cluster.users_file)
+    if "OAUTHBEARER" in cluster.client_sasl:
+        yield "client-sasl", tokens.require_joserfc
+    if cluster.client_oauth_jwks_file is not None:
+        yield "client-oauth-jwks-file", partial(_read, cluster.client_oauth_jwks_file)
+    if cluster.client_oauth_ca is not None:
+        yield "client-oauth-ca", partial(oidc.endpoint_tls_context, cluster.client_oauth_ca)
 
 
 def _program(command: str) -> None:

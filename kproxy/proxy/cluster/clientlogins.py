@@ -40,6 +40,7 @@ from kproxy.users.verifier import HASHES, LEAST_ITERATIONS, ScramVerifier
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
+    from kproxy.proxy.login.tokens import TokenRules, TokenVerifier
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ _LOGIN_WITHIN = 30.0
 _MOST_HASHED = 2
 _HASHED_WITHIN = 10.0
 _LONGEST_NAME = 100
-_PLAIN = "PLAIN"
+_PLAIN, _OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 
 
 class ClientLogins:
@@ -74,11 +75,20 @@ class ClientLogins:
         self._users: UsersFile | None = None
         self._loaded = asyncio.Event()
         self._config = config
+        self._token_rules: TokenRules | None = None
+        self._tokens: TokenVerifier | None = None
         self.configure(config)
 
     def configure(self, config: ClusterConfig) -> None:
         """Use this configuration for the logins that begin from now on."""
         before, self._config = self._config, config
+        rules = _token_rules(config)
+        if rules != self._token_rules:
+            self._token_rules, self._tokens = rules, None
+            if rules is not None:
+                from kproxy.proxy.login.tokens import TokenVerifier  # few clusters have it
+
+                self._tokens = TokenVerifier(rules)
         if self._users is None or config.users_file != before.users_file:
             self._loaded.clear()
             self._tasks.create_task(self._load(config))
@@ -113,6 +123,10 @@ class ClientLogins:
         """Return the server of one login."""
         if name == _PLAIN:
             return PlainServer(partial(self._verifier_of, None), self._is_of)
+        if self._tokens is not None and name == _OAUTHBEARER:
+            from kproxy.proxy.login.oauthbearer import OAuthBearerServer
+
+            return OAuthBearerServer(self._tokens.verify)
         return ScramServer(name, partial(self._verifier_of, name))
 
     async def ready(self) -> None:
@@ -159,6 +173,21 @@ class ClientLogins:
 
     def count_success(self, mechanism: str) -> None:
         self._metrics.count_client_login(self._config.name, mechanism, "success")
+
+
+def _token_rules(config: ClusterConfig) -> TokenRules | None:
+    if _OAUTHBEARER not in config.client_sasl:
+        return None
+    from kproxy.proxy.login.tokens import TokenRules
+
+    return TokenRules(
+        config.client_oauth_jwks_url,
+        config.client_oauth_jwks_file,
+        config.client_oauth_ca,
+        config.client_oauth_issuer or "",
+        config.client_oauth_audience or "",
+        config.client_oauth_user_claim,
+    )
 
 
 class _ClientLogin:

@@ -123,8 +123,8 @@ class ClusterAccess:
         what = f" of {noun} '{refused.name}'" if noun and refused.name else ""
         names = self._rules.allowed_names(refused.family)
         allowed = f"; allowed {noun}s: {', '.join(names)}" if names and noun else ""
-        names = ", ".join(name for name in (client_id, refused.user and f"user {refused.user}") if name)
-        shown = f"{client.host} ({names})" if names else client.host
+        who = ", ".join(name for name in (client_id, refused.user and f"user {refused.user}") if name)
+        shown = f"{client.host} ({who})" if who else client.host
         log.warning(
             REQUEST_REFUSED(
                 cluster=self._name, api=refused.api, what=what, client=shown, reason=refused.reason, allowed=allowed

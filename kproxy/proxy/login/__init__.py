@@ -4,6 +4,8 @@
     authenticator  the order of the messages in one session, as a broker has it (sans-IO)
     scram          SCRAM-SHA-256 and SCRAM-SHA-512, by the verifiers of the users file
     plain          PLAIN, by the same verifiers
+    oauthbearer    OAUTHBEARER
+    tokens         verifies tokens (JWT) by the keys of an OIDC server
     failures       how long the answer to a failed login takes, and how many may wait (sans-IO)
 
 The order is that of Kafka's `SaslServerAuthenticator`. ApiVersions may come first, once, and passes to the broker. Then

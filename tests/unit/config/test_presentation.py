@@ -118,6 +118,12 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    # users-file: none\n"
         "    client-login-lifetime: off  # default\n"
         "    client-plain-without-tls: false  # default\n"
+        "    # client-oauth-jwks-url: none\n"
+        "    # client-oauth-jwks-file: none\n"
+        "    # client-oauth-ca: the system's\n"
+        "    # client-oauth-issuer: none\n"
+        "    # client-oauth-audience: none\n"
+        "    client-oauth-user-claim: sub  # default\n"
         "    read-only: false  # default\n"
         "    # allow-groups: none\n"
         "    # rules: none\n"
@@ -265,7 +271,7 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
     other_ways = (  # each of them excludes others
-        r"^#(client-config|sni|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"
+        r"^#(client-config|sni|admin-token|sasl-password|oauth|client-oauth|kerberos|aws)[a-z-]*: .*"
         r"|^#forward-command:\n(#  - .*\n)+"
     )
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)

@@ -78,6 +78,7 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
             yield _violation(text, ("forward", index), at=at)
     yield from _access(cluster, at)
+    yield from _login_as(cluster, at)
     clients = cluster.client_login_problems(
         tls=cluster.client_tls_cert is not None, loopback=_is_loopback(cluster.listen.host)
     )
@@ -94,6 +95,15 @@ def _access(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
     if cluster.allow_groups and not cluster.read_only:
         text = "is an exception to read-only, which is off; allowed: together with read-only"
         yield _violation(text, "allow-groups", "read-only", at=at)
+
+
+def _login_as(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
+    if cluster.login_as != "kproxy" and not cluster.client_sasl:
+        text = f"{cluster.login_as} is about clients that log in at kproxy; allowed: with client-sasl"
+        yield _violation(text, "login-as", at=at)
+    elif cluster.login_as == "user" and cluster.users_file is None and cluster.credentials_command is None:
+        text = "user needs a login for each user; allowed: with users-file or credentials-command"
+        yield _violation(text, "login-as", at=at)
 
 
 def _node_ports(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:

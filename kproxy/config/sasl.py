@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kproxy.config.declarations import LOGIN, Options, Reload, option, settings_of
-from kproxy.config.kinds import EXTENSION, FILE, WEB_URL, choice, text
+from kproxy.config.kinds import EXTENSION, FILE, WEB_URL, choice, duration, text
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+LoginAs = Literal["kproxy", "user", "client"]
 _login = partial(option, LOGIN, reload=Reload.DRAINS_ALL)
 
 
@@ -62,6 +63,25 @@ class SaslOptions(Options):
         text("NAME"), "AWS_MSK_IAM: profile in ~/.aws to sign with.", "the credentials that the AWS SDK finds"
     )
 
+    login_as: LoginAs = _login(
+        choice("kproxy", "user", "client"),
+        "Whose login the brokers see where clients log in at kproxy. kproxy: the one of --sasl, for all clients. user: "
+        "one for each user, from the users file or --credentials-command. client: the client's own, which passes to "
+        "the brokers, and kproxy does not ask for one.",
+        default="kproxy",
+    )
+    credentials_command: str | None = _login(
+        text("COMMAND"),
+        "Command that prints the login of a user as JSON with username and password, or token. kproxy runs it without "
+        "a shell; {user} and {upstream} in it are the names of the user and of the upstream.",
+    )
+    credentials_lifetime: float = _login(
+        duration(1, 30 * 86400), "How long kproxy uses what --credentials-command has printed.", default=300.0
+    )
+    default_login: str | None = _login(
+        text("NAME"), "The user whose login the brokers see for users without one. Without it, such users are refused."
+    )
+
     def login_problems(self) -> Iterator[tuple[str, str]]:
         """Yield options that contradict each other, as (key, text)."""
         given = {key for key, setting in settings_of(SaslOptions).items() if getattr(self, setting.name)}
@@ -69,6 +89,7 @@ class SaslOptions(Options):
             if key in given and self.sasl not in mechanisms:
                 text = "is given, but sasl is not" if self.sasl is None else f"is not for {self.sasl}"
                 yield key, f"{text}; allowed: with sasl {' or '.join(mechanisms)}"
+        yield from self._problems_of_users()
         if self.sasl is None:
             return
         for sources in (_PASSWORD, _TOKEN):
@@ -83,6 +104,18 @@ class SaslOptions(Options):
                 yield "sasl", f"{who} needs a user name; allowed: sasl-username"
             if not given.intersection(_PASSWORD):
                 yield "sasl", f"{who} needs a password; allowed: one of {', '.join(_PASSWORD)}"
+
+    def _problems_of_users(self) -> Iterator[tuple[str, str]]:
+        """Yield problems of the logins for each user."""
+        for key, value in (("credentials-command", self.credentials_command), ("default-login", self.default_login)):
+            if value is not None and self.login_as != "user":
+                yield key, "is for logins of each user; allowed: with login-as user"
+        if self.login_as == "user" and self.sasl is None:
+            yield "login-as", "user needs a login of kproxy's own too, for its own requests; allowed: with sasl"
+        if self.login_as == "client" and self.sasl is not None:
+            yield "login-as", "client lets clients log in to the brokers themselves; allowed: without sasl"
+        if self.credentials_command is not None and "{user}" not in self.credentials_command:
+            yield "credentials-command", "would print the same login for all users; allowed: a command with {user}"
 
 
 _PASSWORD = ("sasl-password", "sasl-password-file", "sasl-password-command")

@@ -7,5 +7,7 @@ exchange       the requests and responses that carry the tokens, on a new connec
 secrets        reads a password or a token from a file or a command; pauses after failures
 oidc           fetches a token from an OIDC server
 blockingcalls  runs calls that may block for long in threads, beside the event loop
+credentials    where the credentials of a login come from; those of the options
+userlogins     the credentials of each user who logs in at kproxy: from the users file, or from a command
 login          the logins of one cluster: the credentials, and a pause before refused ones are tried again
 """

@@ -16,15 +16,14 @@ from kproxy.base.messages.logins import LOGIN_TIMEOUT, SESSION_LIFETIME_TOO_SHOR
 from kproxy.client.ask.channel import Channel
 from kproxy.client.sasl import secrets
 from kproxy.client.sasl.blockingcalls import BlockingCalls
+from kproxy.client.sasl.credentials import STEP_TIMEOUT, ConfiguredCredentials, Credentials
 from kproxy.client.sasl.exchange import SaslExchange, SaslSession, Versions
-from kproxy.client.sasl.mechanism import LoginRefused, Mechanism, OAuthBearer, Plain, Scram
+from kproxy.client.sasl.mechanism import LoginRefused, Mechanism
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 
 log = logging.getLogger(__name__)
 
-# The time limit for a mechanism's token, in seconds. A Kerberos library asks several KDCs, each for a while.
-_STEP_TIMEOUT = 30.0
 # The shortest time between two warnings about lifetimes, in seconds: each session may cause one.
 _LIFETIME_WARNING_INTERVAL = 30.0
 
@@ -70,9 +69,9 @@ async def _run_step(
     exchange: SaslExchange, blocking_calls: BlockingCalls, step: Callable[..., bytes | None], *args: bytes
 ) -> bytes | None:
     try:
-        return await blocking_calls.run(_STEP_TIMEOUT, step, *args)
+        return await blocking_calls.run(STEP_TIMEOUT, step, *args)
     except TimeoutError:
-        raise UpstreamError(*TOKEN_TIMEOUT.with_reason(mechanism=exchange.mechanism, seconds=_STEP_TIMEOUT)) from None
+        raise UpstreamError(*TOKEN_TIMEOUT.with_reason(mechanism=exchange.mechanism, seconds=STEP_TIMEOUT)) from None
 
 
 @contextlib.contextmanager
@@ -81,23 +80,21 @@ def _named_errors(address: Address) -> Iterator[None]:
     try:
         yield
     except LoginRefused as error:
-        raise LoginRefused(f"{address}: SASL: {error}") from None
+        raise type(error)(f"{address}: SASL: {error}") from None
     except UpstreamError as error:
         raise UpstreamError(error.reason, f"{address}: SASL: {error}") from None
 
 
 class SaslLogin:
-    """The logins of one cluster.
+    """The logins of one cluster with one source of credentials: those of its options, unless others are given.
 
     First call `prepare`, which needs no connection and raises at once if the broker has just refused the credentials;
     then `log_in`.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, credentials: Credentials | None = None) -> None:
         self._config = config
-        self._blocking_calls = BlockingCalls()
-        self._password = secrets.CachedSecret(self._run_password_command)
-        self._token = secrets.CachedSecret(self._fetch_token)
+        self._credentials = credentials or ConfiguredCredentials(config, BlockingCalls())
         self._accepted: str | None = None  # credentials that the broker has accepted
         self._refused: str | None = None  # the credentials that it refused last
         self._problem = ""  # the text of that refusal
@@ -111,7 +108,7 @@ class SaslLogin:
         Raises UpstreamError.
         """
         with _named_errors(address):
-            mechanism, credentials = await self._mechanism(name)
+            mechanism, credentials = await self._credentials.mechanism(name)
             attempt = LoginAttempt(address, mechanism, credentials)
             self._check(attempt)
             return attempt
@@ -125,7 +122,9 @@ class SaslLogin:
             async with self._one_attempt(attempt):
                 exchange = SaslExchange(attempt.mechanism, versions)
                 try:
-                    result = await authenticate(channel, exchange, self._config.connect_timeout, self._blocking_calls)
+                    result = await authenticate(
+                        channel, exchange, self._config.connect_timeout, self._credentials.blocking_calls
+                    )
                 except LoginRefused as error:
                     self._note_refusal(attempt, error)
                     raise
@@ -163,57 +162,7 @@ class SaslLogin:
         self._backoff.record_failure()
         self._refused, self._problem, self._accepted = attempt.credentials, str(error), None
         # The secret may have been changed since: fetch it again for the next attempt.
-        self._password.forget()
-        self._token.forget()
-
-    async def _mechanism(self, host: str) -> tuple[Mechanism, str]:
-        """Return the mechanism of one login, and the key of its credentials."""
-        config = self._config
-        user, mechanism = config.sasl_username or "", config.sasl
-        if mechanism == "OAUTHBEARER":
-            extensions = dict(extension.split("=", 1) for extension in config.oauth_extensions)
-            if config.oauth_token_file:
-                token = await secrets.read_file(self._blocking_calls, config.oauth_token_file)
-                return OAuthBearer(token, extensions), token
-            # A new token for the same client would be refused as well, for the same reason.
-            return OAuthBearer(await self._token.get(), extensions), ""
-        if mechanism == "GSSAPI":
-            from kproxy.client.sasl.kerberos import Kerberos
-
-            return Kerberos(config.kerberos_service, host, config.sasl_username, config.kerberos_keytab), ""
-        if mechanism == "AWS_MSK_IAM":
-            from kproxy.client.sasl.aws import MskIam
-
-            return MskIam(host, config.aws_profile), ""
-        password = await self._get_password()
-        if mechanism == "PLAIN":
-            return Plain(user, password), password
-        assert mechanism is not None
-        return await self._blocking_calls.run(_STEP_TIMEOUT, Scram, mechanism, user, password), password
-
-    async def _get_password(self) -> str:
-        if self._config.sasl_password is not None:
-            return self._config.sasl_password
-        if self._config.sasl_password_file is not None:
-            return await secrets.read_file(self._blocking_calls, self._config.sasl_password_file)
-        return await self._password.get()
-
-    async def _run_password_command(self) -> tuple[str, float]:
-        assert self._config.sasl_password_command is not None
-        return await secrets.run_command(self._config.sasl_password_command), float("inf")
-
-    async def _fetch_token(self) -> tuple[str, float]:
-        config = self._config
-        if config.oauth_token_command is not None:
-            token = await secrets.run_command(config.oauth_token_command)
-            return token, secrets.refresh_time(token)
-        from kproxy.client.sasl.oidc import fetch_token  # few users need it, and it imports a web client
-
-        assert config.oauth_token_url is not None
-        client, secret = config.sasl_username or "", await self._get_password()
-        return await fetch_token(
-            self._blocking_calls, config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca
-        )
+        self._credentials.forget()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,10 @@ class LoginRefused(UpstreamError):
         super().__init__("sasl", text)
 
 
+class UserLoginRefused(LoginRefused):
+    """One user has no login for the brokers, or the brokers refused it. It says nothing about other users."""
+
+
 def unproven_broker(why: str) -> UpstreamError:
     """Return the error for a broker that cannot prove its identity, or that violates the mechanism."""
     return UpstreamError(*BROKER_UNPROVEN.with_reason(problem=why))

@@ -14,7 +14,7 @@ import os
 import shlex
 import time
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from io import RawIOBase
 from pathlib import Path
 
@@ -62,13 +62,22 @@ async def run_command(command: str) -> str:
 
     The command runs without a shell; its stderr is that of kproxy.
     """
-    words = split_command(command)
+    return await run_program(split_command(command))
+
+
+async def run_program(words: Sequence[str], *, shows_errors: bool = True) -> str:
+    """Return the output of a program, without the line's end. Raises UpstreamError.
+
+    `words` are the program and its arguments. Its stderr is that of kproxy if it `shows_errors`.
+    """
     name = words[0]
     try:
         # A pipe of our own: asyncio waits for the end of its pipes too, which children of a killed command may hold.
         reads, writes = os.pipe()
         with os.fdopen(reads, "rb", buffering=0) as read_end, os.fdopen(writes, "wb", buffering=0) as write_end:
-            process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=write_end)
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=DEVNULL, stdout=write_end, stderr=None if shows_errors else DEVNULL
+            )
             write_end.close()
             output, code = await _read_output(process, read_end)
     except TimeoutError:

@@ -81,6 +81,7 @@ def _commands(cluster: ClusterConfig) -> tuple[tuple[str, str | None], ...]:
     return (
         ("sasl-password-command", cluster.sasl_password_command),
         ("oauth-token-command", cluster.oauth_token_command),
+        ("credentials-command", cluster.credentials_command),
     )
 
 

@@ -25,6 +25,7 @@ from kproxy.base.messages.clientlogins import (
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.client.sasl.blockingcalls import BlockingCalls
+from kproxy.client.sasl.mechanism import UserLoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.proxy.cluster.clientconnection import ClientConnection, close_gracefully
 from kproxy.proxy.cluster.insessionchannel import InSessionChannel
@@ -199,6 +200,7 @@ class _ClientLogin:
         self._loop = asyncio.get_running_loop()
         self._server: ServerMechanism | None = None
         self._expiry: asyncio.TimerHandle | None = None
+        self._upstream_lifetime_ms = 0  # of the login to the broker, 0 for ever
         mechanisms = self._config.client_sasl
         self._authenticator = ClientAuthenticator(
             mechanisms, self._begin, self._evaluate, self._refuse, self._changed, self._end_session
@@ -235,6 +237,7 @@ class _ClientLogin:
             if isinstance(outcome, Success):
                 lifetime_ms = self._lifetime_ms(outcome)
                 await self._accept(outcome)
+                lifetime_ms = min(filter(None, (lifetime_ms, self._upstream_lifetime_ms)), default=0)
         except ClientLoginFailed as error:
             outcome = error
             await self._pause(error)
@@ -280,8 +283,13 @@ class _ClientLogin:
         channel = connection.channel = InSessionChannel(session)
         try:
             if upstream.log_in is not None:
-                logged_in = await upstream.log_in(channel, success.user)
+                try:
+                    logged_in = await upstream.log_in(channel, success.user)
+                except UserLoginRefused as error:
+                    text = "kproxy has no login for this user that the brokers accept; its log has the reason"
+                    raise ClientLoginFailed(text, "upstream", str(error), success.user) from None
                 if logged_in is not None:
+                    self._upstream_lifetime_ms = max(0, logged_in.result.lifetime_ms)
                     self._logins.on_upstream_login(connection, session, logged_in)
             if upstream.verify is not None:
                 await upstream.verify(channel)

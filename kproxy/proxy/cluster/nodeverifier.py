@@ -138,6 +138,8 @@ class NodeVerifier:
     @property
     def login(self) -> LoginMode:
         """The party that logs in to the brokers, as far as is known."""
+        if self._config.client_sasl and self._config.login_as != "client":
+            return LoginMode.USERS
         return LoginMode.KPROXY if self._connector.logs_in else self._identifier.login
 
     def may_be_any_node(self, server: Address) -> bool:

@@ -117,14 +117,18 @@ class Sessions:
             self.access.set_user(connection.authorizer, connection.user)
         connection.user = one_line(connection.user, _LONGEST_USER)
 
+    def _logins_at(self, route: ClientRoute) -> ClientLogins | None:
+        """Return the logins of clients at kproxy; None if clients of this route log in to brokers, or not at all."""
+        return None if route.config.login_as == "client" else self._logins
+
     def handle_client(self, connection: ClientConnection, first: bytes) -> None:
         """Open a session between a client that has sent its first bytes and its node.
 
         `first` is what was read of them; b"" before a TLS handshake.
         """
-        if self._logins is not None:
+        if (logins := self._logins_at(self._routes[""])) is not None:
             try:
-                self._logins.check_address(connection.peer.host)
+                logins.check_address(connection.peer.host)
             except WireError as error:
                 connection.slots.log_refusal(connection.peer, error)
                 connection.close()
@@ -163,7 +167,8 @@ class Sessions:
         loop = asyncio.get_running_loop()
         if self._observers.is_active:
             self._observers.attach(session, partial(self._labels, connection))
-        if self._logins is not None:
+        logins = self._logins_at(route)
+        if logins is not None:
             connection.release_dial_slot()
         elif upstream.verify is not None:
             on_held = partial(self._begin_verification, connection, session, upstream.verify)
@@ -175,8 +180,8 @@ class Sessions:
         elif self._is_created_again:
             conversation.guard(_epoch_guard(conversation))
         connection.authorizer = self.access.session_opened(session, connection.peer)
-        if self._logins is not None:
-            self._logins.session_opened(session, connection)
+        if logins is not None:
+            logins.session_opened(session, connection)
         if upstream.login is not None:
             self._on_upstream_login(connection, session, upstream.login)
         if first:

@@ -27,6 +27,7 @@ from kproxy.proxy.cluster.encryption import broker_tls
 if TYPE_CHECKING:
     from kproxy.client.sasl.exchange import Versions
     from kproxy.client.sasl.login import LoginContext, SaslLogin
+    from kproxy.client.sasl.userlogins import UserLogins
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +65,7 @@ class UpstreamConnector:
         self._former: set[Dialer | ForwardCommands] = set()  # those whose connections are still in use
         self._tls = broker_tls(config)
         self._login = _login(config)
+        self._user_logins = _user_logins(config)
         self._versions: dict[Address, Versions] = {}  # of the login APIs, from the last login at each address
 
     def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> None:
@@ -82,9 +84,10 @@ class UpstreamConnector:
             self._dialer = Dialer(config.via, config.connect_timeout, self._tasks, self._is_own)
         else:
             self._dialer.set_timeout(config.connect_timeout)
-        of_login = (*(option.name for option in fields(SaslOptions)), "connect_timeout")
+        of_login = (*(option.name for option in fields(SaslOptions)), "connect_timeout", "users_file")
         if any(getattr(config, name) != getattr(before, name) for name in of_login):
-            self._login = _login(config)  # sessions that log in again do so with theirs
+            # Sessions that log in again do so with theirs.
+            self._login, self._user_logins = _login(config), _user_logins(config)
         self._versions.clear()
 
     def end(self, seconds: float) -> None:
@@ -119,9 +122,11 @@ class UpstreamConnector:
     def login_for(self, user: str | None) -> SaslLogin | None:
         """Return the login to the brokers for a user who has logged in at kproxy, or, for None, for kproxy itself.
 
-        None: kproxy does not log in. All users share the login of the cluster.
+        None: kproxy does not log in. Users share the login of the cluster, unless each has a login (`--login-as user`).
         """
-        return self._login
+        if user is None or self._user_logins is None:
+            return self._login
+        return self._user_logins.login_of(user)
 
     async def log_in(self, channel: Channel, user: str, address: Address, name: str) -> LoginContext | None:
         """Log in within a session for a user who has logged in at kproxy. Raises UpstreamError.
@@ -190,3 +195,11 @@ def _login(config: ClusterConfig) -> SaslLogin | None:
     from kproxy.client.sasl.login import SaslLogin  # few need it
 
     return SaslLogin(config)
+
+
+def _user_logins(config: ClusterConfig) -> UserLogins | None:
+    if config.login_as != "user" or config.sasl is None:
+        return None
+    from kproxy.client.sasl.userlogins import UserLogins  # few need it
+
+    return UserLogins(config)

@@ -22,6 +22,8 @@ class LoginMode(StrEnum):
     """kproxy logs in (`sasl`), and refuses logins of clients."""
     CLIENTS = "clients"
     """The brokers require a login, and each client brings its own."""
+    USERS = "users"
+    """Each client logs in at kproxy (`client-sasl`), and kproxy logs in to the brokers, if they require it."""
     NONE = "none"
     """The brokers answer without a login."""
     UNKNOWN = ""
@@ -50,20 +52,20 @@ class ClientLogins:
 
 def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
     """Return why clients could not log in after a switch to upstream `name`, or ""."""
-    clients_log_in = bool(clients.own) or active.login is LoginMode.CLIENTS
+    clients_log_in = bool(clients.own) or active.login in (LoginMode.CLIENTS, LoginMode.USERS)
     some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NONE) or bool(clients.none)
     if to.login is LoginMode.KPROXY and clients_log_in:
         return KPROXY_LOGS_IN(clients=_names(clients.own), name=name)
     if to.login is LoginMode.NONE and clients_log_in:
         return TARGET_TAKES_NO_LOGIN(clients=_names(clients.own), name=name)
-    if to.login is LoginMode.CLIENTS and some_do_not and not clients_log_in:
+    if to.login in (LoginMode.CLIENTS, LoginMode.USERS) and some_do_not and not clients_log_in:
         return TARGET_WANTS_LOGIN(clients=_names(clients.none), name=name)
     return ""
 
 
 def login_warning(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
     """Return what kproxy cannot check of logins that fit, or ""."""
-    if to.login is not LoginMode.CLIENTS or not (clients.own or active.login is LoginMode.CLIENTS):
+    if to.login is not LoginMode.CLIENTS or not (clients.own or active.login in (LoginMode.CLIENTS, LoginMode.USERS)):
         return ""
     mechanisms = f" with {', '.join(clients.mechanisms)}" if clients.mechanisms else ""
     warning = TARGET_USERS_UNKNOWN(mechanisms=mechanisms, name=name)

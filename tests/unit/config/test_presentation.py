@@ -114,6 +114,10 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    kerberos-service: kafka  # default\n"
         "    # kerberos-keytab: the ticket cache (kinit)\n"
         "    # aws-profile: the credentials that the AWS SDK finds\n"
+        "    login-as: kproxy  # default\n"
+        "    # credentials-command: none\n"
+        "    credentials-lifetime: 5m  # default\n"
+        "    # default-login: none\n"
         "    # client-sasl: none\n"
         "    # users-file: none\n"
         "    client-login-lifetime: off  # default\n"
@@ -271,7 +275,8 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
     other_ways = (  # each of them excludes others
-        r"^#(client-config|sni|admin-token|sasl-password|oauth|client-oauth|kerberos|aws)[a-z-]*: .*"
+        r"^#(client-config|sni|admin-token|sasl-password|oauth|client-oauth|kerberos|aws|default-login|credentials)"
+        r"[a-z-]*: .*"
         r"|^#forward-command:\n(#  - .*\n)+"
     )
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)

@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.proxy.switching.logins import ClientLogins, LoginMode, UpstreamLogin, login_conflict, login_warning
 
-KPROXY, CLIENTS, NOBODY, UNKNOWN = (UpstreamLogin(one) for one in LoginMode)
+KPROXY, CLIENTS, USERS, NOBODY, UNKNOWN = (UpstreamLogin(one) for one in LoginMode)
 NO_CLIENTS, OWN, NONE = ClientLogins(), ClientLogins(["app"], mechanisms=["PLAIN"]), ClientLogins((), ["app"])
 
 
@@ -23,7 +23,14 @@ NO_CLIENTS, OWN, NONE = ClientLogins(), ClientLogins(["app"], mechanisms=["PLAIN
         (NOBODY, CLIENTS, NONE, "give upstream green credentials (sasl)"),
         # A broker without SASL refuses it.
         (CLIENTS, NOBODY, OWN, "the brokers of green take no login"),
+        # kproxy wants a login too, of clients that have none.
+        (KPROXY, USERS, NONE, "do not log in themselves (app), and the brokers of green want a login"),
+        (USERS, NOBODY, NO_CLIENTS, "the brokers of green take no login"),
+        (USERS, KPROXY, NO_CLIENTS, "log in themselves, and kproxy itself logs in to green (sasl)"),
         # These fit.
+        (CLIENTS, USERS, OWN, ""),
+        (USERS, CLIENTS, NO_CLIENTS, ""),
+        (USERS, USERS, NO_CLIENTS, ""),
         (KPROXY, KPROXY, NONE, ""),
         (CLIENTS, CLIENTS, OWN, ""),
         (CLIENTS, CLIENTS, ClientLogins(["app"], ["a probe"]), ""),

@@ -1,0 +1,197 @@
+"""Each user who logs in at kproxy has a login of their own at the brokers: their authorizers say who writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kproxy.dev.devcluster import DevCluster
+from tests.harness.clients.flow import create_topic
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.switched import BLUE, GREEN, Switched
+from tests.harness.process import Kproxy, wait_logged, wait_until
+
+pytestmark = pytest.mark.integration
+
+# The passwords at the former cluster, which the clients know, and those at the latter, which only kproxy knows.
+OLD = {"alice": "alices-password-of-the-tests", "bob": "bobs-password-of-the-tests", "carol": "carols-password"}
+NEW = {"sa-alice": "alices-key-of-the-tests", "sa-bob": "bobs-key-of-the-tests", "kproxy": "kproxys-key-of-the-tests"}
+SECURITY = "org.apache.kafka.common.security"
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+OWN_TOPICS = {"alice": "of-alice", "bob": "of-bob"}
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Mapping[str, DevCluster]]:
+    """blue knows alice, bob and carol (SCRAM); green knows sa-alice and sa-bob (PLAIN). Each may write to one topic."""
+    listener = "listener.name.client"
+    scram = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        f"{listener}.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+    }
+    users = " ".join(f'user_{name}="{password}"' for name, password in NEW.items())
+    plain = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        f"{listener}.plain.sasl.jaas.config": f"{SECURITY}.plain.PlainLoginModule required {users};",
+        # kproxy must log in again in each session of a client.
+        f"{listener}.plain.connections.max.reauth.ms": "5000",
+    }
+    with (
+        DevCluster(1, client_protocol="SASL_PLAINTEXT", properties={**AUTHORIZER, **STEADY, **scram},
+                   controller_properties=AUTHORIZER) as blue,
+        DevCluster(1, client_protocol="SASL_PLAINTEXT", properties={**AUTHORIZER, **STEADY, **plain},
+                   controller_properties=AUTHORIZER) as green,
+    ):  # fmt: skip
+        for name, password in OLD.items():
+            done = blue.tool(
+                "kafka-configs", "--bootstrap-server", blue.direct_bootstrap, "--alter", "--entity-type", "users",
+                "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+        for cluster, prefix in ((blue, ""), (green, "sa-")):
+            for user, topic in OWN_TOPICS.items():
+                create_topic(cluster.direct_bootstrap, topic, 1)
+                allow(cluster, f"{prefix}{user}", topic)
+        yield {BLUE: blue, GREEN: green}
+
+
+def allow(cluster: DevCluster, user: str, topic: str) -> None:
+    """Let a user write to a topic."""
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    binding = AclBinding(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for done in admin.create_acls([binding]).values():
+        done.result(30)
+
+
+@pytest.fixture(scope="module")
+def users_file(clusters: Mapping[str, DevCluster], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The users of blue, imported from its metadata log: no password is typed."""
+    directory = tmp_path_factory.mktemp("users")
+    blue = clusters[BLUE]
+    log = next(blue.directory.glob("node-1/data/__cluster_metadata-0/*.log"))
+    dumped = blue.tool("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(log))
+    (directory / "log.txt").write_text(dumped.stdout)
+    users("import", directory / "users.yaml", directory / "log.txt")
+    for name in OWN_TOPICS:
+        login = ("login", directory / "users.yaml", name, GREEN, "--username", f"sa-{name}")
+        users(*login, stdin=NEW[f"sa-{name}"])
+    return directory / "users.yaml"
+
+
+def users(*words: str | Path, stdin: str = "") -> None:
+    command = [sys.executable, "-m", "kproxy", "users", *map(str, words)]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def producer(bootstrap: str, user: str) -> Producer:
+    """Return a client that knows only the password at the former cluster."""
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": user, "sasl.password": OLD[user]}
+    more = {"client.id": f"of-{user}", "message.timeout.ms": 60000, "allow.auto.create.topics": False}
+    return Producer({"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", **login, **more})
+
+
+def write(client: Producer, topic: str) -> KafkaError | None:
+    """Write a record, and return why it was refused; None if it was acknowledged."""
+    problems: list[KafkaError | None] = []
+    try:
+        client.produce(topic, b"x", on_delivery=lambda error, _: problems.append(error))
+    except KafkaException as error:  # the client knows already that it may not write there
+        return cast(KafkaError, error.args[0])
+    assert client.flush(90) == 0
+    return problems[0]
+
+
+def assert_principals(clients: Mapping[str, Producer]) -> None:
+    """Check that each user may write to the own topic, and to no other."""
+    for user, client in clients.items():
+        for owner, topic in OWN_TOPICS.items():
+            error = write(client, topic)
+            if owner == user:
+                assert error is None, error
+            else:
+                assert error is not None
+                assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+
+
+def assert_no_secret(*texts: str) -> None:
+    for secret in (*OLD.values(), *NEW.values()):
+        assert not [text for text in texts if secret in text]
+
+
+def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
+    clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path
+) -> None:
+    """At blue, logins pass through, so nothing changes before the move. At green, kproxy swaps them."""
+    blue, green = clusters[BLUE], clusters[GREEN]
+    key = tmp_path / "key"
+    key.touch(0o600)
+    key.write_text(NEW["kproxy"])
+    own = {"sasl": "PLAIN", "sasl-username": "kproxy", "sasl-password-file": str(key), "login-as": "user"}
+    cluster_id = str(AdminClient({"bootstrap.servers": blue.direct_bootstrap}).list_topics(timeout=30).cluster_id)
+    options: dict[str, dict[str, object]] = {
+        BLUE: {"map": [f"node:1={blue.dial[1]}"], "login-as": "client", "cluster-id": cluster_id},
+        GREEN: {"map": [f"node:1={green.dial[1]}"], **own},
+    }
+    flags = ["--client-sasl", "SCRAM-SHA-512", "--users-file", str(users_file)]
+    with Switched(tmp_path / "kproxy", str(blue.dial[1]), str(green.dial[1]), *flags, options=options) as kproxy:
+        clients = {user: producer(kproxy.bootstrap, user) for user in OWN_TOPICS}
+        assert_principals(clients)
+        for number, to in enumerate((GREEN, BLUE, GREEN)):
+            kproxy.hold(switch=f"s{number}", to=to)
+            kproxy.must("flip", switch=f"s{number}")
+            kproxy.must("release", switch=f"s{number}")
+            assert_principals(clients)
+        carol = producer(kproxy.bootstrap, "carol")
+        carol.produce("of-alice", b"x")
+        carol.flush(10)
+        wait_logged(kproxy, "user carol has no login for green: kproxy users login FILE carol green")
+        assert_no_secret(kproxy.log, json.dumps(kproxy.seen()))
+
+
+def test_a_command_has_the_logins(
+    clusters: Mapping[str, DevCluster], users_file: Path, own_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """As Vault prints them. A user without one has that of the default."""
+    for name in OWN_TOPICS:
+        secret = {"data": {"data": {"username": f"sa-{name}", "password": NEW[f"sa-{name}"]}, "metadata": {}}}
+        (tmp_path / f"green-{name}").write_text(json.dumps(secret))
+    (tmp_path / "green-carol").write_text("null")
+    key = tmp_path / "key"
+    key.touch(0o600)
+    key.write_text(NEW["kproxy"])
+    proxy = own_kproxy(
+        clusters[GREEN].bootstrap, "--client-sasl", "SCRAM-SHA-512", "--users-file", str(users_file), "--name", "prod",
+        "--sasl", "PLAIN", "--sasl-username", "kproxy", "--sasl-password-file", str(key), "--login-as", "user",
+        "--credentials-command", f"cat {tmp_path}/green-{{user}}", "--default-login", "bob", "--log-level", "debug",
+    )  # fmt: skip
+    assert_principals({user: producer(proxy.bootstrap, user) for user in OWN_TOPICS})
+    assert write(producer(proxy.bootstrap, "carol"), "of-bob") is None
+    # Past the lifetime of the broker's sessions, each user is still the same.
+    clients = {user: producer(proxy.bootstrap, user) for user in OWN_TOPICS}
+    for _ in range(3):
+        assert_principals(clients)
+        logged = proxy.log.count("SASL: logged in again")
+        wait_until(lambda before=logged: proxy.log.count("SASL: logged in again") > before, "a login again")
+    assert_no_secret(proxy.log, *(proxy.get(page)[1] for page in ("/status", "/metrics", "/sessions", "/readyz")))

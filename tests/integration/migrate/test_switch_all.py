@@ -484,7 +484,7 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         wait_until(lambda: read_status(site.endpoints.target, site.migration.name).driver, "it copies")
         assert site.switch(dry_run=True).blocked is False, site.stops()
         assert following.is_alive()
-        assert "the copy to the target is running: process" in site.afterwards()[1]
+        assert "running: the copy to the target: process" in site.afterwards()[2]
     assert site.phases() == {("serving", "blue")}
     assert read_last_switch(site.endpoints.target, site.migration.name) is None
     # No copy reaches a position beyond the end of a log.

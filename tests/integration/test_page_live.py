@@ -85,7 +85,7 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path, browser: Browser) -> 
             "document.querySelector('#cluster-words').innerText.includes('1 of 3 nodes cannot be reached')"
         )
         browser.wait_for("document.querySelector('#selection').innerText.includes('connection refused')")
-        command = f"kproxy doctor {own.bootstrap}"
+        command = f"kproxy doctor -b {own.bootstrap}"
         browser.wait_for(f"document.querySelector('.finding:first-child pre').textContent.includes('{command}')")
         assert serious(browser) == []
         # Once the others lead its partitions, no client asks for metadata for minutes: kproxy has to ask itself.

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from kproxy.client.sasl import blockingcalls
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 
 
@@ -22,15 +21,14 @@ async def test_values_and_errors() -> None:
         await beside.run(60, failing)
 
 
-async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockingcalls, "_MAX_THREADS", 2)
+async def test_what_never_ends_is_given_up_and_keeps_its_place() -> None:
     let_go, began = threading.Event(), threading.Semaphore(0)
 
     def hangs() -> None:
         began.release()
         let_go.wait(60)
 
-    beside = BlockingCalls()
+    beside = BlockingCalls(2)
     for _ in range(3):  # the third one does not even begin
         with pytest.raises(TimeoutError):
             await beside.run(0.05, hangs)

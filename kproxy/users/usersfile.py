@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Thread
 
@@ -15,6 +16,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.format import format_count
 from kproxy.base.messages.start import FILE_OPEN
 from kproxy.base.messages.users import USERS_KEPT
+from kproxy.users.decoys import VerifierForm, common_forms
 from kproxy.users.document import UpstreamLogin, User, UsersDocument, read_document
 
 __all__ = ["UpstreamLogin", "User", "UsersFile", "read_users_file"]
@@ -72,15 +74,23 @@ class UsersFile:
         """
         self.path = path
         self._state = self._seen = regularfile.state_of(path)
-        self._users = read_users_file(path).users
+        self._use(read_users_file(path).users)
         Thread(target=_follow, args=(weakref.ref(self), every), name="users-file", daemon=True).start()
 
     def user(self, name: str) -> User | None:
         """Return the user of this name. It never blocks."""
         return self._users.get(name)
 
+    @property
+    def forms(self) -> Mapping[str, VerifierForm]:
+        """The form that most verifiers have, by mechanism, for the mechanisms that users have."""
+        return self._forms
+
     def __len__(self) -> int:
         return len(self._users)
+
+    def _use(self, users: Mapping[str, User]) -> None:
+        self._users, self._forms = users, common_forms(users.values())
 
     def _look(self) -> None:
         """Read the file again if it has changed, and not since the last look: it may be half written."""
@@ -89,7 +99,7 @@ class UsersFile:
             return
         self._state = self._seen
         try:
-            self._users = read_users_file(self.path).users
+            self._use(read_users_file(self.path).users)
         except ConfigError as error:
             for problem in error.problems[:_MOST_LOGGED]:
                 log.error(USERS_KEPT(problem=problem))

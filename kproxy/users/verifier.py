@@ -19,7 +19,7 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 # RFC 7677 §4 and Kafka demand so many; the upper limit is the one of kproxy's own logins (`client.sasl.mechanism`).
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 1_000_000
 _LONGEST_SALT = 1024
-_NEW_SALT = 24
+NEW_SALT = 24
 _FIELDS = ("salt", "stored_key", "server_key", "iterations")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
@@ -57,7 +57,7 @@ class ScramVerifier:
 
         It takes milliseconds, and seconds for the most iterations. Raises ValueError.
         """
-        salt = secrets.token_bytes(_NEW_SALT) if salt is None else salt
+        salt = secrets.token_bytes(NEW_SALT) if salt is None else salt
         if mechanism not in HASHES or not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
             return cls(mechanism, salt, iterations, b"", b"")  # which raises
         name = HASHES[mechanism]

@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
+from kproxy.users.decoys import common_forms
 from kproxy.users.usersfile import read_users_file
 from tests.harness.clusters.zookeeper import with_zookeeper
 from tests.harness.process import wait_until
@@ -46,6 +47,8 @@ def assert_imported(file: Path, names: set[str]) -> None:
     """Check that each user of the file has the password that the cluster was given, for both mechanisms."""
     users = read_users_file(file).users
     assert users.keys() == names
+    # An unknown user gets salts in the form in which Kafka makes them.
+    assert {form.salt_size for form in common_forms(users.values()).values()} == {0}
     for user in users.values():
         expected = {SHA_256: 8192, SHA_512: 4096} if user.name != "carol" else {SHA_512: 4096}
         assert {mechanism: verifier.iterations for mechanism, verifier in user.verifiers.items()} == expected

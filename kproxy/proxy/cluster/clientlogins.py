@@ -7,7 +7,6 @@ own login to the broker for the user, the pause before the answer to a failed lo
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import secrets
 from collections.abc import Callable
@@ -36,8 +35,9 @@ from kproxy.proxy.login.plain import PlainServer
 from kproxy.proxy.login.scram import ScramServer
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.session import Session
+from kproxy.users.decoys import VerifierForm, decoy
 from kproxy.users.usersfile import UsersFile
-from kproxy.users.verifier import HASHES, LEAST_ITERATIONS, ScramVerifier
+from kproxy.users.verifier import HASHES, ScramVerifier
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
@@ -51,6 +51,7 @@ _LOGIN_WITHIN = 30.0
 _MOST_HASHED = 2
 _HASHED_WITHIN = 10.0
 _LONGEST_NAME = 100
+_STRONGEST_FIRST = tuple(HASHES)[::-1]
 _PLAIN, _OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 
 
@@ -137,15 +138,17 @@ class ClientLogins:
     def _verifier_of(self, mechanism: str | None, name: str) -> tuple[ScramVerifier, bool]:
         """Return a verifier of this user for a mechanism, or for any, and whether there is one.
 
-        For an unknown user, it is one that nothing but the name and a secret of this process determine.
+        For an unknown user, it is a decoy.
         """
-        user = None if self._users is None else self._users.user(name)
-        for wanted in (*HASHES,)[::-1] if mechanism is None else (mechanism,):
+        users = self._users
+        user = None if users is None else users.user(name)
+        forms = {} if users is None else users.forms
+        allowed = _STRONGEST_FIRST if mechanism is None else (mechanism,)
+        for wanted in allowed:
             if user is not None and wanted in user.verifiers:
                 return user.verifiers[wanted], True
-        wanted = mechanism or "SCRAM-SHA-512"
-        digest = hmac.digest(self._secret, f"{wanted}\0{name}".encode(), HASHES[wanted])
-        return ScramVerifier(wanted, digest[:24], LEAST_ITERATIONS, digest, digest), False
+        wanted = next((each for each in allowed if each in forms), allowed[0])
+        return decoy(wanted, name, self._secret, forms.get(wanted, VerifierForm())), False
 
     async def _is_of(self, verifier: ScramVerifier, password: str) -> bool:
         return await self._hashing.run(_HASHED_WITHIN, verifier.is_of, password)

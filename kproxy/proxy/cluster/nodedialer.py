@@ -136,8 +136,8 @@ class NodeDialer:
 
         Known facts stay, except for addresses that are no longer used: kproxy asks at each dial who answers, as always.
         """
-        before, self._config = self._config, config
         before_routes, before_servers = self.routes, self.dialled_servers
+        before, self._config = self._config, config
         self._connector.reconfigure(config, tls, seconds)
         self.verifier.reconfigure(config)
         if config.map != before.map or config.forward_command != before.forward_command:

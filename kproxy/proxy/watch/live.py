@@ -7,7 +7,6 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from time import time
 from typing import Any
@@ -83,15 +82,18 @@ class Live:
                 self._snapshot = b""
                 self._task = self._create_task(self._run())
             yield b"retry: 2000\n\n"
-            if self._snapshot:
-                yield self._snapshot
+            shown = b""
             while True:
-                with suppress(TimeoutError):
+                if self._snapshot and self._snapshot is not shown:
+                    shown = self._snapshot
+                    yield shown
+                try:
                     async with asyncio.timeout(2 * _EVERY):
                         await self._new.wait()
-                    yield self._snapshot
-                    continue
-                yield b": kproxy is alive\n\n"
+                except TimeoutError:
+                    # A loop that was busy for so long may have ended the wait though there is a new one.
+                    if self._snapshot is shown:
+                        yield b": kproxy is alive\n\n"
         finally:
             self._viewers -= 1
             if not self._viewers and self._task is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -99,6 +100,25 @@ async def test_two_viewers_share_one_snapshot(events: EventLog) -> None:
     await two.aclose()
     await asyncio.sleep(0.05)
     assert page.watched == [True, False]
+
+
+async def test_a_loop_that_is_busy_for_longer_than_a_viewer_waits(events: EventLog) -> None:
+    page = Page(events)
+    calm = page._status
+    computed = 0
+
+    def busy() -> Status:
+        nonlocal computed
+        computed += 1
+        time.sleep(3 * live._EVERY)
+        return calm()
+
+    page.live = Live(asyncio.get_running_loop().create_task, page.feed, busy, page._sessions, events)
+    stream = page.live.view()
+    for _ in range(5):
+        await snapshot(stream)
+    assert computed < 15  # it gets nearly each
+    await stream.aclose()
 
 
 async def test_what_it_shows(events: EventLog) -> None:

@@ -115,7 +115,7 @@ kafka-python> DNS lookup failed for …
 == kubernetes-name-advertised: A broker advertises a name of Kubernetes
 The broker advertises a name that only pods of its Kubernetes cluster can resolve.
 Check: `kcat -b BOOTSTRAP -L` shows names that end with `.svc` or `.svc.cluster.local`, or names of pods.
-Fix: Let kproxy forward a port to each broker, through the API server: `kproxy run --via k8s://NAMESPACE BOOTSTRAP`; or
+Fix: Let kproxy forward a port to each broker, through the API server: `kproxy run --via k8s://kafka BOOTSTRAP` (with your namespace); or
 with a command: `--forward-command 'kubectl port-forward pod/{short-host} {port}:{remote-port}'`. For good, give the cluster an external listener (NodePort, load balancer, Ingress).
 java> Error connecting to node ….svc.cluster.local:…
 java?> java.net.UnknownHostException: ….svc.cluster.local

@@ -235,10 +235,15 @@ def test_every_option_is_a_flag(app: App) -> None:
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
         "oauth-token-file": "t", "kerberos-service": "k",
+        "client-sasl": "OAUTHBEARER", "users-file": "users.yaml", "client-login-lifetime": "1h",
+        "client-plain-without-tls": None, "client-oauth-jwks-file": "keys.json", "client-oauth-issuer": "i",
+        "client-oauth-audience": "a", "client-oauth-user-claim": "sub",
+        "login-as": "user", "credentials-command": "vault {user}", "credentials-lifetime": "5m",
+        "default-login": "guest",
         "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
-    several = {"accept-new-cluster-after",
+    several = {"accept-new-cluster-after", "client-oauth-jwks-url", "client-oauth-ca",
                "sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
                "oauth-token-command",
                "kerberos-keytab", "aws-profile", "forward-command"}  # fmt: skip
@@ -261,6 +266,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "watch-config",
         "reuse-port",
         "read-only",
+        "client-plain-without-tls",
     )
     given |= dict.fromkeys(switches, True)
     assert shown == values | given

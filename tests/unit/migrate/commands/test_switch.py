@@ -172,7 +172,8 @@ def test_a_driver_that_may_live_is_not_taken_over_by_accident(
     file: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        site = Interrupted(monkeypatch, replace(BEGUN, what=what, pid=other.pid))
+        now_ms = time.time_ns() // 1_000_000
+        site = Interrupted(monkeypatch, replace(BEGUN, what=what, pid=other.pid, at=now_ms))
         with pytest.raises(
             ConfigError, match=rf"process {other.pid} on .* may still drive it: wait for its end, or run"
         ):
@@ -180,7 +181,7 @@ def test_a_driver_that_may_live_is_not_taken_over_by_accident(
         site.entry = replace(site.entry, at=site.entry.at - 120_000)
         run(what, file)
         other.communicate()
-    site.entry = replace(site.entry, at=BEGUN.at)
+    site.entry = replace(site.entry, at=now_ms)
     run(what, file)
     assert site.resumed == [False, False]
     site.entry = replace(site.entry, host="another")

@@ -19,7 +19,7 @@ ANSWER = response(1, OFFERED)
 CAPPED = response(1, answers.versions({18: (0, 5), 1: (4, 17)}))
 
 
-def begin(relay: Relay, session: Session, first: bytes, answer: bytes = ANSWER) -> None:
+def begin(relay: Relay, session: Session, first: bytes, answer: bytes = OFFERED) -> None:
     relay.call(lambda: session.receive_first(first, answer))
 
 
@@ -58,20 +58,13 @@ def test_without_an_answer_the_first_request_passes(relay: Relay) -> None:
     passes(broker, client, ANSWER, CAPPED)
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (response(2, OFFERED), "correlation-mismatch"),
-        (ANSWER + ANSWER, "unsolicited-response"),
-        (response(1, OFFERED[:-1]), "malformed"),
-    ],
-)
-def test_an_answer_to_something_else_ends_the_session(relay: Relay, answer: bytes, reason: str) -> None:
+@pytest.mark.parametrize("answer", [OFFERED[:-1], OFFERED[:1]])
+def test_an_answer_that_cannot_be_read_ends_the_session(relay: Relay, answer: bytes) -> None:
     client, _, session = relay.connect()
     begin(relay, session, FIRST, answer)
     error = relay.end_of(session)
     assert isinstance(error, WireError)
-    assert error.reason == reason
+    assert error.reason == "malformed"
     assert session.ended_by == "upstream"
     assert client.recv(1) == b""
 

@@ -30,7 +30,6 @@ spark> Error in attempt … getting Kafka offsets
 spark> terminated with exception: Timed out waiting for a node assignment
 spark> terminated with exception: Timeout of …ms expired before the position for partition … could be determined
 librdkafka> Connect to … failed: Connection refused
-librdkafka> …/… brokers are down
 kafka-python> unable to connect: [Errno 111] Connection refused
 kafka-python> KafkaConnectionError: 111 ECONNREFUSED
 kafka-python> KafkaConnectionError: 61 ECONNREFUSED

@@ -120,6 +120,7 @@ librdkafka!> AllBrokersDown
 librdkafka!> Local_Transport
 librdkafka!> Local_AllBrokersDown
 librdkafka!> Local: All broker connections are down
+librdkafka> …/… brokers are down
 librdkafka!> all broker connections are down
 kafkajs!> KafkaJSNumberOfRetriesExceeded
 kafkajs!> KafkaJSConnectionError

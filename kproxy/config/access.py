@@ -126,7 +126,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What clients of a cluster may change; `for_user` selects what one client may.
+    """The changes that clients of a cluster may make; `for_user` selects those of one client.
 
     The first rule that matches decides. If none does, `read_only` forbids all changes, except that clients may use the
     groups of `allow_groups`.
@@ -142,7 +142,7 @@ class AccessRules:
 
     @property
     def families_by_user(self) -> frozenset[str]:
-        """The families of which not every user may do the same."""
+        """The families in which the rights of users differ."""
         return frozenset(rule.family for rule in self.rules if rule.users)
 
     @property

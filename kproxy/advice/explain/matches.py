@@ -73,7 +73,7 @@ class MessageMatch:
 
 @dataclass(frozen=True, slots=True)
 class RecordMatches:
-    """What a record contains, each with the index of its line in the record."""
+    """The matches and bootstrap servers of a record, each with the index of its line in the record."""
 
     matches: tuple[tuple[int, MessageMatch], ...] = ()
     servers: tuple[tuple[int, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Where the credentials of a login come from, and those that the options of a cluster name."""
+"""Sources of the credentials of a login, and the source that the options of a cluster name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command of a switch opens: kproxies, Spark and both clusters; and what ends it by a signal."""
+"""Opening the kproxies, Spark and both clusters for a command of a switch, and closing them after a signal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def require_switch_section(migration: Migration) -> SwitchSection:
 
 
 class SwitchScreen(Protocol):
-    """Where a switch reports: `kproxy.migrate.commands.screen.Screen`."""
+    """The receiver of the reports of a switch: `kproxy.migrate.commands.screen.Screen`."""
 
     @property
     def log_file(self) -> TextIO: ...

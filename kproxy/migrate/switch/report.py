@@ -51,7 +51,7 @@ class SwitchResult:
     copies_back: bool = False
     """True if the command copies records from the target back to the source from now on."""
     closing_lines: Sequence[str] = ()
-    """What runs and what to do next, if the command has asked the clusters; else the result says it."""
+    """Lines about running copies and the next step, if the command has asked the clusters; else the result has them."""
 
 
 def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[ClusterReply]) -> tuple[bool, list[str]]:

@@ -99,7 +99,7 @@ class ClientConnection:
     login: str = ""
     """The mechanism with which the client logs in itself."""
     authorizer: SessionAuthorizer | None = None
-    """What judges the requests of the session, if anything does."""
+    """The judge of the requests of the session, or None."""
     user: str = ""
     """The user who has logged in at kproxy."""
     client_login: Task[None] | None = None

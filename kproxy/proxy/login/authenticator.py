@@ -45,7 +45,7 @@ _HANDSHAKE, _AUTHENTICATE, _VERSIONS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHEN
 
 
 class LoginState(Enum):
-    """How far a login is; see the module."""
+    """The state of a login; the docstring of the module describes each."""
 
     START = auto()
     VERSIONS = auto()

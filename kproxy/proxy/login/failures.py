@@ -29,7 +29,7 @@ class _Failures:
 
 
 class LoginFailures:
-    """The failed logins of each address. An IPv6 address counts with its /64 network, of which a host has all."""
+    """The failed logins of each address. A host may have all addresses of an IPv6 /64 network: they count together."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()  # the oldest first

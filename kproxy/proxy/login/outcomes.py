@@ -1,4 +1,4 @@
-"""What a step of a client's login ends with: a challenge, success, or a refusal. Pure."""
+"""Outcomes of one step of a client's login: a challenge, success, or a refusal. Pure."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any, TypeGuard
 
+from kproxy.base import regularfile
 from kproxy.base.errors import UpstreamError
 from kproxy.base.messages.clientlogins import JOSERFC_MISSING
 from kproxy.base.packages import install_command
@@ -55,6 +56,8 @@ class TokenVerifier:
     def __init__(self, rules: TokenRules) -> None:
         self._rules = rules
         self._calls = BlockingCalls(_MOST_VERIFIED)
+        # Of its own: a server that sends its keys byte by byte must not keep tokens from being verified.
+        self._fetches = BlockingCalls(1)
         self._lock = asyncio.Lock()
         self._keys: Any = None
         self._fetched_at = float("-inf")
@@ -80,13 +83,15 @@ class TokenVerifier:
             raise TokenInvalid("its token could not be verified in time") from None
 
     async def _fetch(self, age: float) -> None:
-        """Fetch the keys unless they are younger than this."""
+        """Fetch the keys unless they are younger than this. While they are fetched again, the former ones count."""
+        if self._keys is not None and monotonic() - self._fetched_at < age:
+            return
         async with self._lock:
             if monotonic() - self._fetched_at < (age if self._keys is not None else min(age, _LEAST_BETWEEN)):
                 return
             self._fetched_at = monotonic()
             try:
-                self._keys = await self._calls.run(_FETCHED_WITHIN, read_keys, self._rules)
+                self._keys = await self._fetches.run(_FETCHED_WITHIN, read_keys, self._rules)
                 self._problem = ""
             except (OSError, ValueError, TimeoutError, UpstreamError) as error:
                 reason = getattr(error, "reason", None) or error
@@ -116,7 +121,8 @@ def read_keys(rules: TokenRules) -> Any:
     from joserfc.jwk import KeySet
 
     if rules.file is not None:
-        data = rules.file.read_bytes()[: _MOST + 1]
+        with regularfile.open_regular(rules.file) as file:
+            data = file.read(_MOST + 1)
     else:
         assert rules.url is not None
         request = urllib.request.Request(rules.url, headers={"Accept": "application/json", "User-Agent": "kproxy"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import os
+import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +138,47 @@ def test_keys_are_read_again_for_an_unknown_key_but_not_often(keys: Path, monkey
         assert len(read) == 3
 
     asyncio.run(play())
+
+
+def test_a_token_with_a_known_key_does_not_wait_for_keys_that_are_fetched_again(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun, go_on = [1000.0], threading.Event(), threading.Event()
+    monkeypatch.setattr(tokens, "monotonic", lambda: clock[0])
+    original = tokens.read_keys
+
+    def slow(rules: TokenRules) -> Any:
+        begun.set()
+        assert go_on.wait(60)
+        return original(rules)
+
+    async def play() -> None:
+        verifier = TokenVerifier(TokenRules(None, keys, None, ISSUER, AUDIENCE, "sub"))
+
+        async def fails() -> None:
+            with pytest.raises(TokenInvalid):
+                await verifier.verify(token(OTHER))
+
+        await verifier.verify(token())
+        monkeypatch.setattr(tokens, "read_keys", slow)
+        clock[0] += 11
+        async with asyncio.TaskGroup() as tasks:
+            unknown = tasks.create_task(fails())
+            assert await asyncio.to_thread(begun.wait, 60)
+            for _ in range(2 * tokens._MOST_VERIFIED):
+                assert (await verifier.verify(token())).user == "alice"
+            assert not unknown.done()
+            go_on.set()
+
+    asyncio.run(play())
+
+
+def test_keys_from_a_pipe_are_refused(tmp_path: Path) -> None:
+    """Reading it would wait for a writer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(TokenInvalid, match="keys cannot be fetched: is not a regular file"):
+        verify(pipe, token())
 
 
 @pytest.mark.parametrize(

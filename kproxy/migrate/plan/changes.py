@@ -7,13 +7,14 @@ configurations for the end of the migration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.base.format import format_count
 from kproxy.migrate.clusters.inventory import RELEVANT_CONFIGS, Acl, Inventory, QuotaEntity, TopicInventory
 from kproxy.migrate.copier.state import STATE_PARTITIONS
+from kproxy.migrate.plan.principals import describe_entity, missing_quotas, selected_topics, translate_acls
 from kproxy.migrate.spec.migration import Migration
 
 _FOREVER = "9223372036854775807"
@@ -43,10 +44,6 @@ _CLUSTER_SPECIFIC_CONFIGS = frozenset(
         "remote.storage.enable",
     }
 )
-_LITERAL, _PREFIXED = 3, 4
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = 2, 3, 4, 5
-_IDEMPOTENT_WRITE = 12
-_ALLOW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +150,6 @@ class SetQuota:
 Change = CreateState | CreateTopic | AddPartitions | AlterTopic | CreateAcl | SetQuota
 
 
-def describe_entity(entity: QuotaEntity) -> str:
-    """Return the entity of a quota as text."""
-    return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
-
-
 def _join_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={_display_value(value)}" for key, value in sorted(values.items()))
 
@@ -187,13 +179,9 @@ def plan_changes(migration: Migration, source: Inventory, target: Inventory, his
         existing = set(target.acls)
         changes += [CreateAcl(acl) for acl in translate_acls(migration, source) if acl not in existing]
     if migration.quotas and source.quotas is not None and target.quotas is not None:
-        changes += _missing_quotas(source.quotas, target.quotas)
+        for entity, values in missing_quotas(migration, source, target):
+            changes.append(SetQuota(entity, {key: None for key in values}, values))
     return changes
-
-
-def selected_topics(migration: Migration, source: Inventory) -> list[TopicInventory]:
-    """Return the source topics of this migration."""
-    return [topic for name, topic in sorted(source.topics.items()) if migration.selects_topic(name)]
 
 
 def _topic_changes(
@@ -279,76 +267,3 @@ def held_configs(final: Mapping[str, str], topic: TopicInventory, target: Invent
         if is_supported and (key in final or default != value):
             held[key] = value
     return held | _batch_size_config(topic, {**(target.defaults or {}), **held})
-
-
-# ACLs and quotas
-
-
-def translate_acls(migration: Migration, source: Inventory) -> list[Acl]:
-    """Return the source's ACLs that apply to the target: of selected topics (renamed), groups, transactional ids.
-
-    Each ACL is returned once. None of them gives a right over the cluster.
-    """
-    acls: dict[Acl, None] = {}
-    names = [topic.name for topic in selected_topics(migration, source)]
-    for acl in source.acls or ():
-        if acl.resource == _TOPIC:
-            for translated in _translate_topic_acl(migration, acl, names):
-                acls.setdefault(translated)
-        elif acl.resource == _GROUP:
-            if acl.pattern == _PREFIXED or acl.name == "*" or migration.selects_group(acl.name):
-                acls.setdefault(acl)
-        elif acl.resource == _TRANSACTIONAL_ID:
-            acls.setdefault(acl)
-    return sorted(acls)
-
-
-def cluster_acls(migration: Migration, source: Inventory) -> list[Acl]:
-    """Return the source's ACLs that are not copied, since they give rights over the cluster itself."""
-    return [acl for acl in source.acls or () if acl.resource not in (_TOPIC, _GROUP, _TRANSACTIONAL_ID)]
-
-
-def idempotent_writers(source: Inventory) -> list[str]:
-    """Return the principals that may produce idempotently by a right over the cluster."""
-    acls = (acl for acl in source.acls or () if (acl.resource, acl.operation) == (_CLUSTER, _IDEMPOTENT_WRITE))
-    return sorted({acl.principal for acl in acls if acl.permission == _ALLOW})
-
-
-def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:
-    if acl.name == "*":
-        yield acl
-        return
-    matched = [n for n in names if (n.startswith(acl.name) if acl.pattern == _PREFIXED else n == acl.name)]
-    renamed = {name: migration.target_name(name) for name in matched}
-    if acl.pattern == _PREFIXED and all(new_name.startswith(acl.name) for new_name in renamed.values()):
-        if matched:
-            yield acl
-        return
-    for name, new_name in renamed.items():
-        # A prefix does not fit names that are others now: one rule for each.
-        is_other = acl.pattern == _LITERAL or not new_name.startswith(acl.name)
-        yield replace(acl, name=new_name if is_other else name, pattern=_LITERAL)
-
-
-def _missing_quotas(
-    source: Mapping[QuotaEntity, Mapping[str, float]], target: Mapping[QuotaEntity, Mapping[str, float]]
-) -> Iterator[SetQuota]:
-    """Yield the quotas that the target lacks. Existing ones stay: see `conflicting_quotas`."""
-    for entity, values in sorted(source.items(), key=lambda item: str(item[0])):
-        existing = target.get(entity, {})
-        after = {key: value for key, value in values.items() if key not in existing}
-        if after and not _is_ip_entity(entity):
-            yield SetQuota(entity, {key: None for key in after}, after)
-
-
-def conflicting_quotas(source: Inventory, target: Inventory) -> Iterator[tuple[QuotaEntity, str, float, float]]:
-    """Yield entity, quota, source value and target value where both clusters have different values."""
-    for entity, values in sorted((source.quotas or {}).items(), key=lambda item: str(item[0])):
-        existing = (target.quotas or {}).get(entity, {})
-        for key, value in sorted(values.items()):
-            if existing.get(key, value) != value and not _is_ip_entity(entity):
-                yield entity, key, value, existing[key]
-
-
-def _is_ip_entity(entity: QuotaEntity) -> bool:
-    return any(kind == "ip" for kind, _ in entity)  # of the network of one cluster

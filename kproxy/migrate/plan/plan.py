@@ -9,7 +9,7 @@ from typing import Any
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, severities, to_json
 from kproxy.migrate.clusters.inventory import Inventory, InventoryGap, TopicInventory
-from kproxy.migrate.plan.changes import Change, MigrationHistory, plan_changes, selected_topics
+from kproxy.migrate.plan.changes import Change, MigrationHistory, plan_changes
 from kproxy.migrate.plan.estimate import (
     COPY_CPU_SECONDS_PER_GB,
     CORES_PER_EXECUTOR,
@@ -17,6 +17,7 @@ from kproxy.migrate.plan.estimate import (
     Estimate,
     estimate_migration,
 )
+from kproxy.migrate.plan.principals import selected_topics
 from kproxy.migrate.plan.rules import evaluate_rules
 from kproxy.migrate.spec.migration import Migration
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
-from kproxy.base.format import abbreviate, format_count, format_duration
+from kproxy.base.format import format_count, format_duration
 from kproxy.migrate.clusters.inventory import TopicInventory
 from kproxy.migrate.plan.changes import (
     HELD_CONFIGS,
@@ -15,21 +15,15 @@ from kproxy.migrate.plan.changes import (
     CreateAcl,
     CreateTopic,
     SetQuota,
-    cluster_acls,
-    conflicting_quotas,
-    describe_entity,
-    idempotent_writers,
-    translate_acls,
 )
 from kproxy.migrate.plan.estimate import copy_seconds
+from kproxy.migrate.plan.principal_rules import PRINCIPAL_RULES
 from kproxy.migrate.spec.migration import SOURCE, TARGET
 
 if TYPE_CHECKING:
     from kproxy.migrate.plan.plan import MigrationPlan
 
 _OLDEST_VERSION = (0, 11)  # transactions, and record batches of magic 2
-# Since then, Write on any topic is enough to produce idempotently (KIP-679).
-_IDEMPOTENT_FOR_ALL = (2, 8)
 _FOREVER = (1 << 63) - 1
 _ACTIVE_STATES = frozenset({"stable", "preparingrebalance", "completingrebalance", "assigning", "reconciling"})
 
@@ -184,14 +178,8 @@ def _retention(plan: MigrationPlan) -> Iterator[Diagnostic]:
                 yield Diagnostic(ERROR if age < seconds else WARNING, topic.name, text)
 
 
-def _other_entities(plan: MigrationPlan) -> Iterator[Diagnostic]:
-    """Yield findings about users, transactional ids, groups, ACLs and quotas."""
-    target_users = plan.target.users or {}
-    for user, credentials in (plan.source.users or {}).items():
-        lacking = [f"{mechanism}" for mechanism, _ in credentials if mechanism not in dict(target_users.get(user, ()))]
-        if lacking:
-            text = f"is missing on the target ({', '.join(lacking)}), and Kafka does not return passwords: create it"
-            yield Diagnostic(WARNING, f"user {user}", f"{text} there with kafka-configs --alter --entity-type users")
+def _groups(plan: MigrationPlan) -> Iterator[Diagnostic]:
+    """Yield findings about transactional ids and groups."""
     why = "Applications keep their ids; transactions that are open at the switch are aborted."
     yield Diagnostic(NOTE, "transactional ids", "Kafka does not show them", why=why)
     for name, group in plan.source.groups.items():
@@ -204,22 +192,6 @@ def _other_entities(plan: MigrationPlan) -> Iterator[Diagnostic]:
         if group.kind in ("share", "streams"):
             text = f"is a {group.kind} group: 'kproxy migrate offsets' shows which positions are kept"
             yield Diagnostic(NOTE, f"group {name}", text)
-    uncopied = cluster_acls(plan.migration, plan.source)
-    if plan.migration.acls and uncopied:
-        text = f"rights over the cluster itself are not copied: {format_count(len(uncopied), 'rule')}, such as:"
-        yield Diagnostic(NOTE, "ACLs", f"{text} {uncopied[0]}")
-    writers = idempotent_writers(plan.source)
-    if plan.migration.acls and writers and plan.target.version < _IDEMPOTENT_FOR_ALL:
-        text = "the target's brokers require IdempotentWrite on the cluster from idempotent producers, a right of"
-        text += f" {abbreviate(writers)} on the source: create it on the target for those that write to these topics"
-        yield Diagnostic(WARNING, "ACLs", text)
-    if plan.migration.acls and translate_acls(plan.migration, plan.source) and plan.target.has_authorizer is False:
-        text = "the target has no authorizer: the source's ACLs cannot be created there; allowed: acls: false"
-        yield Diagnostic(WARNING, "ACLs", text)
-    if plan.migration.quotas:
-        for entity, key, source_value, target_value in conflicting_quotas(plan.source, plan.target):
-            text = f"{key} is {source_value:g} on the source and {target_value:g} on the target"
-            yield Diagnostic(WARNING, f"quota of {describe_entity(entity)}", f"{text}: the target's value stays")
 
 
 # Missing rights: which principal lacks which operation on which resource
@@ -304,5 +276,6 @@ _RULES: tuple[Callable[[MigrationPlan], Iterator[Diagnostic]], ...] = (
     _replicas,
     _retention,
     _rights,
-    _other_entities,
+    *PRINCIPAL_RULES,
+    _groups,
 )

@@ -15,8 +15,9 @@ from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_topic_problems, migrated_topics
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.format import LogWriter
-from kproxy.migrate.plan.changes import CreateState, CreateTopic, MigrationHistory, plan_changes, selected_topics
+from kproxy.migrate.plan.changes import CreateState, CreateTopic, MigrationHistory, plan_changes
 from kproxy.migrate.plan.plan import MigrationPlan
+from kproxy.migrate.plan.principals import selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, history_of
 from kproxy.migrate.prepare.target_admin import TargetAdmin
 from kproxy.migrate.spec.migration import Migration

@@ -11,7 +11,8 @@ from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topi
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.format import LogWriter, describe_action
-from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
+from kproxy.migrate.plan.changes import Change, CreateState
+from kproxy.migrate.plan.principals import selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
 from kproxy.migrate.prepare.cluster_pair import ClusterExamination, ClusterPair
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin, raise_first_error

@@ -25,8 +25,8 @@ from kproxy.migrate.plan.changes import (
     CreateState,
     CreateTopic,
     SetQuota,
-    describe_entity,
 )
+from kproxy.migrate.plan.principals import describe_entity
 from kproxy.migrate.prepare.change_journal import ChangeJournal, JournaledChange, RaiseProducerIds, read_changes
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, ChangeErrors, TargetAdmin

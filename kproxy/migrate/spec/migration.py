@@ -20,6 +20,7 @@ from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange, quote
 from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.spec.declarations import PairsKind, SectionKind, globs, key, number
 from kproxy.migrate.spec.switch_section import SwitchSection
+from kproxy.users.document import name_problem
 
 SOURCE, TARGET = SIDES = ("source", "target")
 # Kafka's own topics, whose records mean nothing in another cluster.
@@ -31,6 +32,8 @@ _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 
 
 _LONGEST_TOPIC = 249
+# The type of the principals of Kafka's own logins (`KafkaPrincipal.USER_TYPE`).
+_USER = "User"
 _RATE = "MB/s, a number above 0"
 
 
@@ -59,6 +62,24 @@ def _parse_config(key: str, value: str) -> tuple[str, str]:
     if not re.fullmatch(r"[a-z0-9.]+", key):
         raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
     return key, value
+
+
+def user_of(principal: str) -> str | None:
+    """Return the name of the user that a principal is; None for all users, and for principals of other types."""
+    kind, _, name = principal.partition(":")
+    return name if kind == _USER and name != "*" else None
+
+
+def _parse_user(user: str, name: str) -> tuple[str, str]:
+    """Parse a line of `users`. Raises ValueError."""
+    for text in (user, name):
+        if problem := name_problem(text):
+            raise ValueError(f"{quote(text)} {problem}")
+        if text == "*":
+            raise ValueError("* is no user: ACLs of User:* are copied as they are; allowed: a line for each user")
+        if text.startswith(f"{_USER}:"):
+            raise ValueError(f"{quote(text)} is a principal; allowed: the name of the user, without {_USER}:")
+    return user, name
 
 
 _TOPICS = globs(r"[A-Za-z0-9._*?!\[\]-]+", "a topic or a glob")
@@ -123,6 +144,11 @@ class Migration:
     limits: CopyLimits = key(SectionKind(CopyLimits), "Limits of the copy.", default=CopyLimits())
     acls: bool = key(kinds.BOOLEAN, "Copy ACLs.", default=True)
     quotas: bool = key(kinds.BOOLEAN, "Copy quotas.", default=True)
+    users: Mapping[str, str] = key(
+        PairsKind(_parse_user),
+        "Names of users on the source, to their names on the target, for ACLs and quotas; others keep theirs.",
+        factory=dict,
+    )
     switch: SwitchSection | None = key(
         SectionKind(SwitchSection), "The kproxies whose clients `kproxy migrate switch` moves."
     )
@@ -154,6 +180,15 @@ class Migration:
             if star and fnmatchcase(topic, glob):
                 return name.replace("*", topic[len(before) : len(topic) - len(after)])
         return topic
+
+    def target_user(self, user: str) -> str:
+        """Return the name that this user of the source has on the target."""
+        return self.users.get(user, user)
+
+    def target_principal(self, principal: str) -> str:
+        """Return the principal on the target; only the names of users change."""
+        user = user_of(principal)
+        return principal if user is None else f"{_USER}:{self.target_user(user)}"
 
     def name_clashes(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Return the source topics that would become the same target topic, by its name."""

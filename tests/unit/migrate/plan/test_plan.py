@@ -20,6 +20,7 @@ from kproxy.migrate.clusters.inventory import (
 from kproxy.migrate.plan.changes import CreateState, MigrationHistory
 from kproxy.migrate.plan.display import show_plan
 from kproxy.migrate.plan.plan import MigrationPlan, plan_to_json
+from kproxy.migrate.plan.principals import users_with_rights
 from kproxy.migrate.plan.rules import principal
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
 
@@ -227,6 +228,120 @@ def test_quotas() -> None:
     assert done(plan(source, target, replace(MIGRATION, quotas=False))) == []
 
 
+# Users with other names
+
+
+RENAMED = replace(MIGRATION, users={"alice": "sa-1", "bob": "sa-2", "carol": "sa-2", "CN=x:y,O=z": "sa-3"})
+
+
+@pytest.mark.parametrize(
+    ("principal", "wanted"),
+    [
+        ("User:alice", "User:sa-1"),
+        ("User:dave", "User:dave"),
+        ("User:*", "User:*"),  # each user
+        ("Group:alice", "Group:alice"),  # of a custom authorizer
+        ("User:CN=x:y,O=z", "User:sa-3"),
+        ("User:Alice", "User:Alice"),
+        ("User:", "User:"),
+        ("alice", "alice"),
+    ],
+)
+def test_the_principals_of_acls_get_other_names(principal: str, wanted: str) -> None:
+    given = replace(acl(3, "g"), principal=principal)
+    assert done(plan(cluster(topic(retention_ms="-1"), acls=(given,)), cluster(topic(retention_ms="-1")), RENAMED)) == [
+        f"create ACL: {wanted} may Read Group g"
+    ]
+
+
+def test_users_may_exchange_their_names() -> None:
+    migration = replace(MIGRATION, users={"a": "b", "b": "a"})
+    given = tuple(replace(acl(3, f"of-{name}"), principal=f"User:{name}") for name in "ab")
+    made = plan(cluster(topic(retention_ms="-1"), acls=given), cluster(topic(retention_ms="-1")), migration)
+    assert done(made) == [
+        "create ACL: User:b may Read Group of-a",
+        "create ACL: User:a may Read Group of-b",
+    ]
+    assert said(made, "warning") == []
+
+
+def test_two_users_that_become_one() -> None:
+    """The target knows one user: rights and quotas are shared, and quotas that differ are not copied."""
+    bob, carol = ((("user", name), ("client-id", "c")) for name in ("bob", "carol"))
+    read, write = acl(3, "g"), acl(3, "h")
+    source = cluster(
+        topic(retention_ms="-1"),
+        acls=(replace(read, principal="User:bob"), replace(write, principal="User:carol"), replace(write, principal="User:bob")),
+        quotas={tuple(sorted(bob)): {"a": 1.0, "b": 5.0, "c": 7.0}, tuple(sorted(carol)): {"a": 2.0, "b": 5.0, "c": 8.0}},
+    )  # fmt: skip
+    made = plan(
+        source,
+        cluster(topic(retention_ms="-1"), quotas={tuple(sorted((("user", "sa-2"), ("client-id", "c")))): {"c": 8.0}}),
+        RENAMED,
+    )
+    assert done(made) == [
+        "create ACL: User:sa-2 may Read Group g",
+        "create ACL: User:sa-2 may Read Group h",
+        "set quota of client-id c, user sa-2: b=5",
+    ]
+    assert said(made, "warning") == [
+        "users: bob and carol all become sa-2 on the target: each gets the rights of all, a rule that denies one of them"
+        " something denies it to all, they share quotas, and the target's logs cannot tell them apart; allowed: a name"
+        " of its own for each",
+        "quota of client-id c, user sa-2: c is 7 on the source and 8 on the target: the target's value stays",
+        "quota of client-id c, user sa-2: a is 1 and 2 for users of the source that become this one: it is not copied;"
+        " set it on the target",
+    ]
+
+
+def test_a_user_that_becomes_one_which_the_source_has_too() -> None:
+    given = (replace(acl(3, "g"), principal="User:a"), replace(acl(3, "h"), principal="User:b"))
+    made = plan(cluster(topic(), acls=given), cluster(), replace(MIGRATION, users={"a": "b"}))
+    assert ["a and b all become b" in text for text in said(made, "warning")] == [True]
+
+
+def test_the_target_has_other_acls_of_a_user() -> None:
+    given = (replace(acl(2, "t"), principal="User:alice"), replace(acl(3, "g"), principal="User:dave"))
+    there = (
+        replace(acl(2, "t"), principal="User:sa-1"),  # of alice
+        replace(acl(3, "other"), principal="User:sa-1"),
+        replace(acl(3, "other"), principal="User:dave"),  # has the same name
+    )
+    made = plan(cluster(topic(), acls=given), cluster(acls=there), RENAMED)
+    text = "user sa-1: has 1 ACL on the target that the source does not have, such as: User:sa-1 may Read Group other"
+    assert f"{text}. prepare leaves them" in said(made, "note")
+    denied = replace(there[1], permission=2)
+    made = plan(cluster(topic(), acls=given), cluster(acls=(*there, denied)), RENAMED)
+    text = "has 2 ACLs on the target that the source does not have, such as: User:sa-1 may not Read Group other"
+    assert f"user sa-1: {text}. prepare leaves them" in said(made, "warning")
+
+
+def test_names_in_the_file_that_the_source_does_not_know() -> None:
+    source = cluster(topic(), users={"bob": (), "CN=x:y,O=z": ()}, quotas={(("user", "carol"),): {"a": 1.0}})
+    assert said(plan(source, cluster(), RENAMED), "note") == [
+        "users: no ACL, quota or SCRAM password on the source is of alice; names are case-sensitive"
+    ]
+    assert said(plan(replace(source, acls=None), cluster(), RENAMED), "note") == []
+
+
+def test_passwords_of_a_user_with_another_name() -> None:
+    """It may log in with another mechanism there: only a login shows whether it exists."""
+    source = cluster(topic(), users={"alice": (("SCRAM-SHA-512", 4096),)})
+    assert said(plan(source, cluster(), replace(MIGRATION, users={"alice": "sa-1"})), "warning") == []
+
+
+def test_users_with_rights_and_what_they_have() -> None:
+    acls = tuple(
+        replace(acl(3, f"g{n}"), principal=name) for n, name in enumerate(("User:a", "User:a", "User:*", "Group:b"))
+    )
+    quotas = {
+        (("user", "a"),): {"x": 1.0},
+        (("user", None),): {"x": 1.0},
+        (("client-id", "c"), ("user", "d")): {"x": 1.0},
+    }
+    assert users_with_rights(cluster(acls=acls, quotas=quotas)) == {"a": ["2 ACLs", "1 quota"], "d": ["1 quota"]}
+
+
 # What is found
 
 
@@ -356,12 +471,12 @@ def test_users_groups_and_acls() -> None:
     assert said(made, "warning") == [
         "user u: is missing on the target (SCRAM-SHA-512), and Kafka does not return passwords: create it there with"
         " kafka-configs --alter --entity-type users",
-        "group g: is in use on the target: positions can only be written to groups without members",
         "ACLs: the target has no authorizer: the source's ACLs cannot be created there; allowed: acls: false",
+        "group g: is in use on the target: positions can only be written to groups without members",
     ]
     assert said(made, "note") == [
-        "group s: is a share group: 'kproxy migrate offsets' shows which positions are kept",
         "ACLs: rights over the cluster itself are not copied: 1 rule, such as: User:u may Alter Cluster kafka-cluster",
+        "group s: is a share group: 'kproxy migrate offsets' shows which positions are kept",
     ]
     assert not any("ACL" in text for text in done(made))
 

@@ -92,6 +92,32 @@ def test_the_schema_rejects_what_is_refused(file: Path, text: str) -> None:
         made(file, text)
 
 
+def test_users(file: Path) -> None:
+    users = made(file, f"{BOTH}users: {{alice: sa-4711, 'CN=a:b,O=c': 4712, ANONYMOUS: 'x y'}}").users
+    assert users == {"alice": "sa-4711", "CN=a:b,O=c": "4712", "ANONYMOUS": "x y"}
+
+
+@pytest.mark.parametrize(
+    ("pair", "problem"),
+    [
+        ("'*': a", "* is no user: ACLs of User:* are copied as they are; allowed: a line for each user"),
+        ("a: '*'", "* is no user: ACLs of User:* are copied as they are; allowed: a line for each user"),
+        ("'User:a': b", "'User:a' is a principal; allowed: the name of the user, without User:"),
+        ("a: 'User:b'", "'User:b' is a principal; allowed: the name of the user, without User:"),
+        ("a: ''", "'' is no name of a user; allowed: 1 to 255 printable characters"),
+        (f"a: {'b' * 256}", "...' is no name of a user; allowed: 1 to 255 printable characters"),
+        (r'a: "\n"', r"'\n' is no name of a user; allowed: 1 to 255 printable characters"),
+        ("a: [b]", "has a key or a value that is no text; allowed: KEY: VALUE lines"),
+    ],
+)
+def test_what_is_no_user(file: Path, pair: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        made(file, f"{BOTH}users: {{{pair}}}")
+    (line,) = caught.value.problems
+    assert line.startswith("m.yaml:3: users: ")
+    assert problem in line
+
+
 def test_defaults(file: Path) -> None:
     migration = made(file, BOTH)
     assert migration.name == "migration"

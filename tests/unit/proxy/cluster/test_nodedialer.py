@@ -8,8 +8,7 @@ import logging
 import socket
 import struct
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -25,81 +24,22 @@ from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versio
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import encode_request
 from kproxy.proxy.cluster import explorer, nodeverifier
-from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import Misrouted, NodeDialer
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.reachability import ExplorationState, Fact, Proof
-from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
-from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
-from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.cluster.reachability import ExplorationState, Proof
 from tests.harness.servers import answers as answers_of_brokers
 from tests.harness.servers.fakebroker import FakeBroker
-from tests.harness.servers.peers import Behaviour, Peer, closing, refused, saying, silent
+from tests.harness.servers.peers import Behaviour, closing, refused, saying, silent
 from tests.unit.proxy.cluster.doorway import until
+from tests.unit.proxy.cluster.site import Site, at, in_site, key, reaches
 
 HTTP = saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False)
 
 
-def key(node: int) -> NodeKey:
-    return NodeKey(NodeKind.BROKER, node)
-
-
-class Site:
-    """Brokers that say where they are, and kproxy's way to them. `facts` are what it has told."""
-
-    def __init__(self, held: ExitStack, tasks: SupervisedTaskGroup) -> None:
-        self._held, self.tasks = held, tasks
-        self.metrics = Metrics()
-        self.topology = Topology(LocalPorts(1, 100))
-        self.facts: list[Fact] = []
-
-    def peer(self, behave: Behaviour) -> Address:
-        return Address.parse(self._held.enter_context(Peer(behave)).address)
-
-    def broker(self, node: int, cluster_id: str | None = "c", *, tells: bool = True) -> tuple[FakeBroker, Address]:
-        """A broker that names itself in a refusal, if it `tells`."""
-        made = FakeBroker(
-            refusal=f"Unexpected broker id, expected {node} or empty" if tells else "", cluster_id=cluster_id
-        )
-        made.serves[ApiKey.LIST_GROUPS] = (9, 9)
-        return made, self.peer(made)
-
-    def cluster(self, *bootstrap: Address, **options: object) -> NodeDialer:
-        config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=0.5, **options)
-        self.dialer = NodeDialer(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
-        self.explorer = Explorer(config, self.topology, self.dialer, self.learn)
-        return self.dialer
-
-    def one_broker(self) -> tuple[FakeBroker, Address, NodeDialer]:
-        """The only broker of a cluster, its address, and kproxy's way there."""
-        broker, address = self.broker(1)
-        broker.nodes = at((1, address))
-        return broker, address, self.cluster(address)
-
-    def learn(self, endpoints: Endpoints) -> Iterator[None]:
-        self.topology.learn(endpoints, 0.0)
-        self.explorer.notify_change()
-        return iter(())
-
-    def dials(self, node: str, reason: str) -> float:
-        return self.metrics.dial_failures.get(("default", node, reason), 0)
-
-
 @pytest.fixture
 async def here() -> AsyncIterator[Site]:
-    async with AsyncExitStack() as stack:
-        held = stack.enter_context(ExitStack())
-        yield Site(held, await stack.enter_async_context(SupervisedTaskGroup("a test")))
-
-
-def at(*nodes: tuple[int, Address]) -> list[tuple[int, str, int]]:
-    return [(node, address.host, address.port) for node, address in nodes]
-
-
-async def reaches(reach: NodeDialer, node: int | None) -> VerifiedConnection:
-    upstream = await reach.dial(None if node is None else key(node))
-    upstream.sock.close()
-    return upstream
+    async with in_site() as site:
+        yield site
 
 
 async def verify(upstream: VerifiedConnection) -> None:

@@ -241,6 +241,50 @@ def test_forwards_are_shown_where_there_are_some(browser: Browser) -> None:
         assert browser.text("#forwards tbody").split("\t")[0] == "127.0.0.1:8083"
 
 
+def test_forward_commands_are_shown_where_there_are_some(browser: Browser) -> None:
+    """What they print, and what brokers advertise, is text."""
+    with shown(browser, snapshot()):
+        assert not browser.js("document.querySelector('#commands-card').checkVisibility()")
+    runs = {
+        "node": "1",
+        "server": None,
+        "command": "ssh -N -L 40001:kafka-1:9092 bastion",
+        "port": 40001,
+        "upstream": "",
+    }
+    runs |= {"state": "listening", "since": time.time() - 100, "starts": 1, "problem": None, "last_line": None}
+    ended = {"node": "bootstrap", "server": "<b>kafka</b>:9092", "port": 40002, "state": "ended", "starts": 4}
+    words = "<script>document.title='x'</script>\u202e" + "x" * 1000
+    ended |= {"problem": "the forward command 'x' ended by signal SIGKILL", "last_line": words, "upstream": "green"}
+    made = snapshot(clusters=[cluster(forward_commands=[runs, runs | ended])])
+    with shown(browser, made):
+        rows = browser.js("[...document.querySelectorAll('#commands tbody tr')].map(r => r.innerText)")
+        first, second = sorted((line.split("\t") for line in rows), key=lambda row: row[1])
+        assert first[:2] == ["broker 1", "40001"]
+        assert first[2].startswith("listening since ")
+        assert first[3:] == ["0", runs["command"], "–", "–"]
+        assert second[0] == "bootstrap server <b>kafka</b>:9092 of green"
+        assert second[2].startswith("ended since ")
+        assert second[3] == "3"
+        assert second[5].startswith("<script>document.title='x'</script>\\u{202e}x")
+        assert second[5].endswith("x… (1036 characters)")
+        assert second[6] == ended["problem"]
+        assert browser.js("document.querySelectorAll('#commands script, #commands b').length") == 0
+        browser.js("document.querySelector('#only').click()")
+        assert browser.text("#commands tbody").split("\t")[0] == second[0]
+
+
+def test_a_node_whose_forward_belongs_to_another_one_now(browser: Browser) -> None:
+    lost = {"problem": "127.0.0.1:9094 answers, but it is broker 1", "dial": "127.0.0.1:9094", "dial_belongs_to": "1"}
+    made = snapshot(clusters=[cluster(nodes=[node(1), node(2, lost_since=time.time() - 125, **lost)])])
+    with shown(browser, made):
+        browser.click("#nodes [role=option]:nth-child(3)")
+        words = browser.text("#selection-words")
+        assert "Each try has failed since" in words
+        assert "(2 min)" in words
+        assert "Broker 1 answers at 127.0.0.1:9094 now." in words
+
+
 def test_refused_requests_are_shown_where_there_are_rules(browser: Browser) -> None:
     with shown(browser, snapshot()):
         assert not browser.js("document.querySelector('#access-card').checkVisibility()")

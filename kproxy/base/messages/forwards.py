@@ -44,3 +44,9 @@ ROUTE_ENDED = Message(
     "end of the line names it. Start the forward again, or let kproxy keep it running: [`--forward-command`](forwards.md).",
     fault=Fault.FORWARD_ENDED,
 )
+ROUTE_TAKEN = Message(
+    "{dial} leads to {owner} now; it led to {node}, which cannot be reached since {time}",
+    "Another broker answers where a port-forward, tunnel or mapped address led to the broker of the line. Start the forward "
+    "again, or let kproxy keep it running: [`--forward-command`](forwards.md).",
+    fault=Fault.FORWARD_ENDED,
+)

@@ -28,6 +28,7 @@ from kproxy.proxy.cluster.newcluster import NewCluster, NotAccepted, new_cluster
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.report import report
+from kproxy.proxy.cluster.routewatch import RouteWatch
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup, error_summary
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
@@ -189,7 +190,10 @@ class Clusters:
             _log_standby(gateway, upstream)
         elif upstream.topology.nodes:
             self._show_nodes(report(gateway))
-        await upstream.explorer.retry_nodes()
+        routes = RouteWatch(upstream.config.title, upstream.topology, upstream.dialer, gateway.slots.dial_addresses)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(upstream.explorer.retry_nodes())
+            tasks.create_task(routes.watch())
 
     # Another Kafka cluster in place of the served one
 

@@ -12,6 +12,7 @@ nodeverifier        opens a connection and verifies that it leads to the expecte
 nodedialer          dials a node along the routes that may lead to it; since when a node cannot be reached
 newcluster          a Kafka cluster with another id: when kproxy may serve it in place of the former one (pure)
 clusterwatch        asks which Kafka cluster answers at the bootstrap servers, once a broker of another one has answered
+routewatch          looks at forwards that no session uses: whether they still lead to their nodes
 explorer            finds the nodes and their routes, at start and in the background
 report              the state of the cluster at one moment, for `kproxy.proxy.status`
 encryption          TLS to the cluster's brokers and from its clients, as configured

@@ -125,6 +125,10 @@ class ConnectionSlots:
         """Return the number of connections for each node (None: for a bootstrap server)."""
         return Counter(connection.key for connection in self._connections)
 
+    def dial_addresses(self) -> set[Address]:
+        """Return the addresses at which open sessions were dialled."""
+        return {connection.node.dial for connection in self._connections if connection.is_open}
+
     def count_refusal(self, reason: str) -> None:
         """Count a client that was turned away."""
         self._metrics.count_refusal(self.config.name, "client", reason)

@@ -11,12 +11,10 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from time import monotonic, time
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.base.messages.forwards import ROUTE_ENDED
 from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.printable import escaped
 from kproxy.base.repeats import about
@@ -25,7 +23,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.forwardcommands import ForwardCommands
-from kproxy.net.dial.routes import Route, RouteKind, Routes
+from kproxy.net.dial.routes import Route, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
@@ -36,9 +34,9 @@ from kproxy.proxy.cluster.reachability import (
     Fact,
     NodeAddress,
     NodeReachability,
-    Proof,
     ReachabilityState,
 )
+from kproxy.proxy.cluster.routewatch import log_route_ended, log_route_taken
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from kproxy.proxy.metrics import Metrics
@@ -233,26 +231,17 @@ class NodeDialer:
                 self._outages.end(key)
             case DialOutcome(key, reached):
                 self._outages.begin(key)
-                self._log_route_ended(key, reached)
+                log_route_ended(self._config.title, key, self.reachability.of_node(key), reached)
             case BootstrapAnswer() | ExplorationState(answered=True, conflict=None):
                 self._outages.end(None)
         if self.reachability.note(fact):
+            if isinstance(fact, NodeAddress):
+                log_route_taken(self._config.title, self.reachability, fact)
             if self.reachability.exploration.bootstrap_asked:
                 self.bootstrap_asked.set()
             if self.reachability.exploration.searched:
                 self.searched.set()
             self._on_news(fact)
-
-    def _log_route_ended(self, key: NodeKey, reached: NodeReachability) -> None:
-        """Log that an address which the broker does not advertise, such as a port-forward, no longer leads to it."""
-        before = self.reachability.of_node(key)
-        if before.problem is not None or before.route is None or before.route.kind is RouteKind.ADVERTISED:
-            return
-        if before.proof is Proof.UNCHECKED:  # kproxy does not know that it ever did
-            return
-        since = datetime.fromtimestamp(int(reached.since or time()), UTC).isoformat()
-        text = ROUTE_ENDED(dial=before.route.dial, node=key, time=since, problem=reached.problem)
-        log.warning(text, extra=about(self._config.title, key))
 
     async def connect(self, address: Address) -> socket.socket:
         """Connect to something that is no broker, through the same hops. Raises UpstreamError."""

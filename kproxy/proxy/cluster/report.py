@@ -37,7 +37,11 @@ def report(gateway: Gateway) -> ClusterStatus:
         full=gateway.slots.full_reason() or None,
         sessions=gateway.slots.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
-        forward_commands=tuple(map(_command, gateway.dialer.forwards)),
+        forward_commands=tuple(
+            _command(command, name)
+            for name, upstream in gateway.upstreams.items()
+            for command in upstream.dialer.forwards
+        ),
         forwards=tuple(_forward(port_forward) for port_forward in gateway.forwards.port_forwards),
         upstreams=tuple(_upstream(gateway, upstream) for name, upstream in gateway.upstreams.items() if name),
     )
@@ -74,7 +78,7 @@ def _forward(forward: PortForward) -> ForwardStatus:
     )
 
 
-def _command(command: RunningCommand) -> ForwardCommandStatus:
+def _command(command: RunningCommand, upstream: str) -> ForwardCommandStatus:
     return ForwardCommandStatus(
         node=command.label or BOOTSTRAP,
         server=None if command.label else str(command.advertised),
@@ -85,6 +89,7 @@ def _command(command: RunningCommand) -> ForwardCommandStatus:
         starts=command.starts,
         problem=None if command.problem is None else str(command.problem),
         last_line=command.last_line or None,
+        upstream=upstream,
     )
 
 

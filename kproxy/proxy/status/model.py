@@ -152,6 +152,8 @@ class ForwardCommandStatus:
     """How it ended the last time; None once it listens."""
     last_line: str | None
     """The last line that it has printed."""
+    upstream: str = ""
+    """The upstream of the node; "" for clusters that have only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

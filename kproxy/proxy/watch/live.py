@@ -155,6 +155,7 @@ class Live:
             for node in cluster.nodes
         ]
         value["forwards"] = [asdict(forward) for forward in cluster.forwards]
+        value["forward_commands"] = [asdict(command) for command in cluster.forward_commands]
         value["upstreams"] = [_upstream(upstream) for upstream in cluster.upstreams]
         value["access"] = None if cluster.access is None else asdict(cluster.access)
         value["switch"] = None if cluster.switch is None else asdict(cluster.switch)

@@ -237,6 +237,7 @@ def cluster(**more: Any) -> Snapshot:
         "searched": True,
         "full": None,
         "forwards": [],
+        "forward_commands": [],
         "upstreams": [],
         "switch": None,
         "sessions": 4,

@@ -221,15 +221,16 @@ def test_a_forward_of_a_person_that_ends_and_leads_elsewhere(cluster: DevCluster
             with RawClient(nodes(proxy)["2"]["local"]) as client:
                 assert client.works()
         forward = f"127.0.0.1:{ports[2]}"
+        wait_logged(proxy, f"{forward} no longer leads to broker 2, since 20")  # no client has asked
         with RawClient(nodes(proxy)["2"]["local"]) as client:
             assert not client.works()
-        wait_logged(proxy, f"{forward} no longer leads to broker 2, since 20")
         node = nodes(proxy)["2"]
         assert (node["dial"], node["dial_belongs_to"]) == (forward, None)
         assert node["lost_since"] is not None
         with port_forward(ports[2], str(cluster.dial[1])):
             wait_until(lambda: nodes(proxy)["2"]["dial_belongs_to"] == "1", "kproxy tries it again")
             assert f"{forward} answers, but it is broker 1 of this cluster" in nodes(proxy)["2"]["problem"]
+            wait_logged(proxy, f"{forward} leads to broker 1 now; it led to broker 2, which cannot be reached since 20")
             examined = " ".join(kproxy_command("doctor", servers, "--admin", proxy.admin).stdout.split())
             assert "No longer leads to broker 2 since 20" in examined
             assert f"says the kproxy at {proxy.admin}: " in examined

@@ -37,7 +37,7 @@ function render() {
 }
 function receive(text) {
   now = { clusters: [], findings: [], events: [], ...JSON.parse(text) }; // another version may leave some out
-  now.clusters = now.clusters.map((c) => ({ name: "", sessions: 0, bootstrap_servers: [], via: [], nodes: [], apis: [], clients: [], groups: [], forwards: [], ...c }));
+  now.clusters = now.clusters.map((c) => ({ name: "", sessions: 0, bootstrap_servers: [], via: [], nodes: [], apis: [], clients: [], groups: [], forwards: [], forward_commands: [], ...c }));
   cluster = now.clusters.find((c) => c.name === cluster?.name) ?? now.clusters[0] ?? null;
   record();
   if (!due) due = requestAnimationFrame(() => {

@@ -18,6 +18,8 @@ function aboutNode(c, node) {
   if (node.dial) text.push(node.checked ? `kproxy knows that this is the right node${node.proof ? `: ${shown(node.proof)}` : ""}.` : `kproxy does not know yet whether ${who} is what answers there.`);
   if (!node.present) text.push("The cluster's last metadata does not name this node any more: it has ended, or was removed. kproxy keeps its port for some time (`--retire-after`).");
   if (node.problem) text.push(`The last try to reach it failed: ${shown(node.problem, 600)}`);
+  if (node.problem && node.lost_since) text.push(`Each try has failed since ${clock(node.lost_since)} (${span(now.time - node.lost_since)}).`);
+  if (node.dial_belongs_to) text.push(`${capital(labelName(node.dial_belongs_to))} answers at ${name(node.dial)} now.`);
   const users = c.clients.filter((k) => k.nodes[node.node]).sort((a, b) => b.nodes[node.node] - a.nodes[node.node]);
   if (users.length) text.push(`Clients, with their sessions: ${listed(users.slice(0, 5).map((k) => `${name(k.client_id, 60)} (${k.nodes[node.node]})`))}${users.length > 5 ? `, and ${users.length - 5} more` : ""}.`);
   const apis = c.apis.filter((one) => one.node === node.node && one.requests > 0).sort((a, b) => b.requests - a.requests).slice(0, 4);
@@ -159,6 +161,16 @@ const forwardTable = table($("forwards"), "Forwards", [
   { label: "Accepted", number: true, value: (x) => x.accepted, text: (x) => digits(x.accepted) },
   { label: "Problem", value: (x) => x.problem ?? "", text: (x) => shown(x.problem, 300) || "–", wrong: (x) => x.problem },
 ], 0);
+const commandNode = (x) => (x.server ? `bootstrap server ${shown(x.server)}` : nodeText(x.node)) + (x.upstream ? ` of ${shown(x.upstream)}` : "");
+const commandTable = table($("commands"), "Forward commands", [
+  { label: "Node", value: (x) => x.node, text: (x) => commandNode(x) },
+  { label: "Local port", number: true, value: (x) => x.port, text: (x) => String(x.port) },
+  { label: "State", value: (x) => x.state, text: (x) => `${shown(x.state)} since ${clock(x.since)}`, wrong: (x) => x.state === "ended" },
+  { label: "Restarts", number: true, value: (x) => x.starts, text: (x) => digits(Math.max(0, x.starts - 1)) },
+  { label: "Command", value: (x) => x.command, text: (x) => shown(x.command, 300) },
+  { label: "Last words", value: (x) => x.last_line ?? "", text: (x) => shown(x.last_line, 300) || "–" },
+  { label: "Problem", value: (x) => x.problem ?? "", text: (x) => shown(x.problem, 600) || "–", wrong: (x) => x.problem },
+], 0);
 function showTables() {
   const c = cluster, none = filter || only ? "Nothing fits the filter." : null, urgent = c.name + filter + only;
   apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
@@ -167,6 +179,8 @@ function showTables() {
   showAccess(c, none, urgent);
   hide($("forwards-card"), c.forwards.length === 0);
   forwardTable(c.forwards.filter((x) => (!only || x.problem) && fits(x.listen, x.to, x.problem)), (x) => x.listen, none ?? "There is none.", urgent);
+  hide($("commands-card"), c.forward_commands.length === 0);
+  commandTable(c.forward_commands.filter((x) => (!only || x.problem) && fits(commandNode(x), x.command, x.last_line, x.problem)), (x) => `${x.upstream} ${x.server} ${x.node}`, none ?? "There is none.", urgent);
   hide($("clients-left"), !c.clients_left_out);
   put($("clients-left"), `${count(c.clients_left_out || 0, "client")} more, less busy, ${c.clients_left_out === 1 ? "is" : "are"} not listed.`);
   hide($("groups-left"), !c.groups_left_out);

@@ -29,20 +29,18 @@ from tests.harness.clients.going import HERE, Going
 from tests.harness.clients.spark import environment, settings, spark_home
 from tests.harness.migration.carried import positions
 from tests.harness.migration.flipseen import seen
-from tests.harness.migration.moving import topics
 from tests.harness.migration.switched import BLUE
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
 from tests.matrix.connecting import Worker, ask, file_connectors
 from tests.matrix.frameworks import Java
-from tests.soak.switchclients import PARTITIONS, PRODUCERS, Kind
+from tests.soak.switchclients import PARTITIONS, Kind
 from tests.soak.switchjudged import Log, batched, counted, the_same
 
 if TYPE_CHECKING:
     from tests.soak.switchsite import Site
 
 _PATIENCE = 240.0
-_SAFE = {"min.insync.replicas": "2"}
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,8 @@ class Place:
     directory: Path
     programs: Programs
 
-    def make_topic(self, name: str) -> None:
-        topics(self.site.direct[BLUE], {name: PARTITIONS}, 3, **_SAFE)
-
     def writer(self, name: str) -> Kind:
-        (found,) = (kind for kind in PRODUCERS if kind.name == name)
-        return found
+        return self.site.clients.producer(name)
 
     def ends(self, topic: str) -> int:
         """Where the topic ends on the cluster to which clients are led: the sum of its partitions."""
@@ -150,20 +144,21 @@ class _Process(App):
 
 
 class Streams(_Process):
-    """It counts the records of a producer, exactly once."""
+    """It counts the records of a producer, exactly once. `protocol`: of its group, classic or streams."""
 
     _INPUT, _COUNTS, _ID = "java producer, idempotent", "soak-streams-counts", "soak-streams"
 
-    def __init__(self, place: Place, name: str, bootstrap: str) -> None:
+    def __init__(self, place: Place, name: str, bootstrap: str, protocol: str = "classic") -> None:
         super().__init__(place, name, bootstrap)
+        self._protocol = protocol
         self._input = place.writer(self._INPUT).topic
-        place.make_topic(self._COUNTS)
+        place.site.make_topic(self._COUNTS)
         self._begin()
 
     def _start(self, log: Path) -> Going:
         command = Java("Kafka Streams", DEFAULT_VERSION, program="streams/Moved").command()
         words = [self.bootstrap, self._ID, self._input, self._COUNTS, "0", "earliest", "exactly_once_v2", "500"]
-        return Going([*command, *words], log)
+        return Going([*command, *words, f"group.protocol={self._protocol}"], log)
 
     def _lives(self) -> None:
         if self.look():
@@ -200,7 +195,7 @@ class Connect(App):
         self._from, self._to = place.directory / "connect-source", place.directory / "connect-sink"
         self._from.touch()
         self._fed, self._begun = 0, 0
-        place.make_topic(self._NAME)
+        place.site.make_topic(self._NAME)
         self._begin()
         for connector, values in file_connectors(self._NAME, self._from, self._to).items():
             wait_until(lambda c=connector, v=values: self._ask(f"connectors/{c}/config", v), "it is configured", 120)

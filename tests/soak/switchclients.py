@@ -62,15 +62,15 @@ def _plain(name: str) -> str:
 
 
 _GROUP = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": "500"}
-_CLASSIC = {**_GROUP, "session.timeout.ms": "6000"}
-_848 = {**_GROUP, "group.protocol": "consumer"}
-_COMMITTED = {"isolation.level": "read_committed"}
+CLASSIC = {**_GROUP, "session.timeout.ms": "6000"}
+KIP_848 = {**_GROUP, "group.protocol": "consumer"}
+COMMITTED = {"isolation.level": "read_committed"}
 _STICKY = {"partition.assignment.strategy": "cooperative-sticky"}
 # It has waited without an end, twice in hundreds of rounds. Its log shows for what, if it does so again.
 _TOLD = "eos,protocol,broker"
 # As docs/flip.md advises: else it fails records when a broker is away.
 _FRANZ = {"always.retry.eof": "true"}
-_JAVA_STICKY = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}
+JAVA_STICKY = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}
 
 ALL = (
     Kind("java producer, idempotent", 0, "java", "produce", {"enable.idempotence": "true"}),
@@ -83,24 +83,24 @@ ALL = (
         {"transactional.id": "soak-librdkafka", "debug": _TOLD},
     ),
     Kind("kafka-python producer, plain", 0, "kafka_python", "produce", {"acks": "-1", "enable.idempotence": "false"}),
-    Kind("java consumer, classic", 0, "java", "consume", _CLASSIC, "java producer, idempotent"),
-    Kind("java consumer, cooperative", 1, "java", "consume", _CLASSIC | _JAVA_STICKY, "java producer, idempotent"),
-    Kind("java consumer, KIP-848", 2, "java", "consume", _848 | _COMMITTED, "java producer, transactional"),
-    Kind("librdkafka consumer, classic", 0, "confluent", "consume", _CLASSIC, "librdkafka producer, idempotent"),
+    Kind("java consumer, classic", 0, "java", "consume", CLASSIC, "java producer, idempotent"),
+    Kind("java consumer, cooperative", 1, "java", "consume", CLASSIC | JAVA_STICKY, "java producer, idempotent"),
+    Kind("java consumer, KIP-848", 2, "java", "consume", KIP_848 | COMMITTED, "java producer, transactional"),
+    Kind("librdkafka consumer, classic", 0, "confluent", "consume", CLASSIC, "librdkafka producer, idempotent"),
     Kind(
-        "librdkafka consumer, cooperative", 1, "confluent", "consume", _CLASSIC | _COMMITTED | _STICKY,
+        "librdkafka consumer, cooperative", 1, "confluent", "consume", CLASSIC | COMMITTED | _STICKY,
         "librdkafka producer, transactional",
     ),
-    Kind("librdkafka consumer, KIP-848", 2, "confluent", "consume", _848, "librdkafka producer, idempotent"),
+    Kind("librdkafka consumer, KIP-848", 2, "confluent", "consume", KIP_848, "librdkafka producer, idempotent"),
     Kind("franz-go producer, idempotent", 0, "franz", "produce", _FRANZ),
     Kind("franz-go producer, transactional", 1, "franz", "transact", {**_FRANZ, "transactional.id": "soak-franz"}),
     Kind("franz-go consumer, cooperative", 2, "franz", "consume", _FRANZ, "franz-go producer, idempotent"),
     Kind(
-        "franz-go consumer of transactions", 0, "franz", "consume", _FRANZ | _COMMITTED,
+        "franz-go consumer of transactions", 0, "franz", "consume", _FRANZ | COMMITTED,
         "franz-go producer, transactional",
     ),
     Kind("java share consumer", 1, "java", "share", {}, "java producer, idempotent"),
-    Kind("kafka-python consumer, classic", 2, "kafka_python", "consume", _CLASSIC, "java producer, idempotent"),
+    Kind("kafka-python consumer, classic", 2, "kafka_python", "consume", CLASSIC, "java producer, idempotent"),
 )  # fmt: skip
 _WANTED = os.environ.get("SWITCHES_LIBRARIES", "java,confluent,kafka_python,franz").split(",")
 KINDS = tuple(
@@ -108,16 +108,13 @@ KINDS = tuple(
     for kind in ALL
     if kind.program in _WANTED and all(one.program in _WANTED for one in ALL if one.name == kind.reads)
 )
-PRODUCERS = tuple(kind for kind in KINDS if not kind.reads)
-CONSUMERS = tuple(kind for kind in KINDS if kind.reads)
-TOPICS = {kind.topic: PARTITIONS for kind in PRODUCERS}
 
 
 class Client:
     """One that is begun again when it has ended; `lines` is what all of them have said."""
 
     def __init__(self, kind: Kind, programs: Programs, bootstrap: str, directory: Path, *, committed: bool) -> None:
-        self._committed = _COMMITTED if committed and not kind.shares else {}
+        self._committed = COMMITTED if committed and not kind.shares else {}
         self.kind, self._programs, self._bootstrap, self._directory = kind, programs, bootstrap, directory
         self.lines: list[str] = []
         self.begun = 0
@@ -181,10 +178,20 @@ class Client:
 
 
 class Clients:
-    """All of them. `bootstraps`: those of the kproxies. `committed`: all consumers read committed records only."""
+    """All of them, one of each of `kinds`. `bootstraps`: those of the kproxies. `committed`: all consumers read
+    committed records only."""
 
-    def __init__(self, programs: Programs, bootstraps: Sequence[str], directory: Path, *, committed: bool) -> None:
-        self.all = {kind: Client(kind, programs, bootstraps[kind.at], directory, committed=committed) for kind in KINDS}
+    def __init__(
+        self, kinds: Sequence[Kind], programs: Programs, bootstraps: Sequence[str], directory: Path, *, committed: bool
+    ) -> None:
+        self.producers = [kind for kind in kinds if not kind.reads]
+        self.consumers = [kind for kind in kinds if kind.reads]
+        self.all = {kind: Client(kind, programs, bootstraps[kind.at], directory, committed=committed) for kind in kinds}
+
+    def producer(self, name: str) -> Kind:
+        """Return the producer with this name."""
+        (found,) = (kind for kind in self.producers if kind.name == name)
+        return found
 
     def close(self) -> None:
         for one in self.all.values():
@@ -198,16 +205,15 @@ class Clients:
         """Each producer has the answer to all that it had sent by now, and each consumer has got a record that was
         sent later."""
         marks = {}
-        for kind in PRODUCERS:
+        for kind in self.producers:
             one = self.all[kind]
             one.look()
             marks[kind] = len(one.lines)
             one.mark()
-        for kind in PRODUCERS:
+        for kind in self.producers:
             wait_until(lambda kind=kind: self._has_answers(kind, marks[kind]), f"{kind.name} goes on", _PATIENCE)
-        for kind in CONSUMERS:
-            (writer,) = (one for one in PRODUCERS if one.name == kind.reads)
-            number = max(int(words[0]) for words in self.all[writer].said("acked"))
+        for kind in self.consumers:
+            number = max(int(words[0]) for words in self.all[self.producer(kind.reads)].said("acked"))
             what = f"{kind.name} gets {number} or a later one"
             wait_until(lambda kind=kind, number=number: self._has_got(kind, number), what, _PATIENCE)
 
@@ -227,8 +233,8 @@ class Clients:
     def marks(self) -> dict[Kind, int]:
         """How many lines each consumer has said."""
         self.look()
-        return {kind: len(self.all[kind].lines) for kind in CONSUMERS}
+        return {kind: len(self.all[kind].lines) for kind in self.consumers}
 
     def end_producers(self) -> None:
-        for kind in PRODUCERS:
+        for kind in self.producers:
             self.all[kind].end()

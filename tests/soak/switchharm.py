@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from kproxy.proxy.switching.participant import Phase
 from tests.harness.clients.kafka_python import KafkaAdminClient, TopicPartition
 from tests.harness.migration.switched import Switched
-from tests.soak.switchclients import TOPICS
+from tests.soak.switchclients import PARTITIONS
 from tests.soak.switchsite import Site
 
 _PIDFD_GETFD = 438  # the number of the system call
@@ -79,16 +79,15 @@ class Harm:
 
     def _move_leaders(self) -> None:
         """Other brokers lead, on both clusters."""
-        places = [TopicPartition(topic, at) for topic, count in TOPICS.items() for at in range(count)]
+        topics = [kind.topic for kind in self._site.clients.producers]
+        places = [TopicPartition(topic, at) for topic in topics for at in range(PARTITIONS)]
         for cluster in self._site.sides.values():
             order = list(cluster.node_ids)
             self._site.chance.shuffle(order)
             admin = KafkaAdminClient(bootstrap_servers=cluster.direct_bootstrap)
             try:
                 admin.alter_partition_reassignments(dict.fromkeys(places, order))
-                admin.elect_leaders(
-                    0, {topic: list(range(count)) for topic, count in TOPICS.items()}, raise_errors=False
-                )
+                admin.elect_leaders(0, {topic: list(range(PARTITIONS)) for topic in topics}, raise_errors=False)
             finally:
                 admin.close()
         self._site.note("leaders moved")

@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster.tools import Programs
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.parts import Part
@@ -28,14 +29,13 @@ from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
 from tests.harness.topics import read_topic
 from tests.soak.switchapps import WANTED, App, Place
-from tests.soak.switchclients import CONSUMERS, KINDS, PARTITIONS, PRODUCERS, TOPICS, Clients, Kind
+from tests.soak.switchclients import KINDS, PARTITIONS, Clients, Kind
 from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver
 from tests.soak.switchjudged import Epoch, Log, doubled, read, shared, the_same, written
 
 _PROPERTIES = STEADY | {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    "default.replication.factor": "3",
     "transaction.state.log.num.partitions": "4",
     "offsets.topic.num.partitions": "4",
     "group.consumer.min.session.timeout.ms": "6000",
@@ -47,26 +47,39 @@ _NAME = "soak"
 _ATTEMPTS = 5
 # Until a client has written again where it lost an answer, in seconds.
 _SETTLES = 25.0
+AGAIN = "the same command"
 
 
 class Site:
-    """`directory` has what they all write. `chance` decides what is not said."""
+    """`directory` has what they all write. `chance` decides what is not said. `versions`: of both clusters, each of
+    which has so many `brokers`. Clients are those of the newest Kafka."""
 
     def __init__(
         self, directory: Path, chance: Random, held: ExitStack, apps: Mapping[str, Callable[..., App]] = WANTED, *,
-        committed: bool = False,
+        kinds: Sequence[Kind] = KINDS, versions: tuple[str, str] = (DEFAULT_VERSION, DEFAULT_VERSION),
+        brokers: int = 3, committed: bool = False,
     ) -> None:  # fmt: skip
         self.directory, self.chance = directory, chance
+        self.ways_on: Sequence[str] = ("--resume", "--abort", AGAIN)
         self._log = held.enter_context((directory / "soak.log").open("a", buffering=1))
-        self.sides = {name: held.enter_context(DevCluster(3, properties=_PROPERTIES)) for name in (BLUE, GREEN)}
+        self._brokers = brokers
+        properties = _PROPERTIES | {"default.replication.factor": str(brokers)}
+        self.sides = {
+            name: held.enter_context(DevCluster(brokers, version=version, properties=properties))
+            for name, version in zip((BLUE, GREEN), versions, strict=True)
+        }
         self.direct = {name: one.direct_bootstrap for name, one in self.sides.items()}
-        topics(self.direct[BLUE], TOPICS, 3, **{"min.insync.replicas": "2"})
+        for kind in kinds:
+            if not kind.reads:
+                self.make_topic(kind.topic)
         self.kproxies = [
-            held.enter_context(Switched(directory / f"k{number}", self.direct[BLUE], self.direct[GREEN]))
+            held.enter_context(
+                Switched(directory / f"k{number}", self.sides[BLUE].bootstrap, self.sides[GREEN].bootstrap)
+            )
             for number in range(3)
         ]
         for name in (BLUE, GREEN):
-            self._share_from_the_beginning(name)
+            self._share_from_the_beginning(name, kinds)
         self.file, self.home = self._migration(), spark_home(
             directory, defaults=settings(spark_jars=connector(), spark_driver_memory="800m", spark_master="local[2,2]")
             | {"spark.ui.showConsoleProgress": "false"},
@@ -74,9 +87,9 @@ class Site:
         self._drivers: list[Driver] = []
         self._following: Driver | None = None
         held.callback(self._close_drivers)
-        self.command("prepare")
-        programs = self.sides[BLUE].programs
-        self.clients = Clients(programs, [one.bootstrap for one in self.kproxies], directory, committed=committed)
+        programs = Programs.of(DEFAULT_VERSION)
+        bootstraps = [one.bootstrap for one in self.kproxies]
+        self.clients = Clients(kinds, programs, bootstraps, directory, committed=committed)
         held.callback(self.clients.close)
         self.active = BLUE
         self.apps: list[App] = []
@@ -85,18 +98,22 @@ class Site:
             app = make(place, name, self.kproxies[number % 3].bootstrap)
             self.apps.append(app)
             held.callback(app.close)
-        self.epochs: dict[Kind, list[Epoch]] = {kind: [] for kind in CONSUMERS if not kind.shares}
+        self.epochs: dict[Kind, list[Epoch]] = {kind: [] for kind in kinds if kind.reads and not kind.shares}
         self.counts: Counter[str] = Counter()
         self.killed: set[Switched] = set()
         self.seconds: list[float] = []
+
+    def make_topic(self, name: str) -> None:
+        safe = {"min.insync.replicas": str(min(2, self._brokers))}
+        topics(self.direct[BLUE], {name: PARTITIONS}, self._brokers, **safe)
 
     def _migration(self) -> Path:
         token = self.directory / "k0" / "token"
         file = self.directory / "move.yaml"
         value = {
             "name": _NAME,
-            "source": {"bootstrap-servers": self.direct[BLUE]},
-            "target": {"bootstrap-servers": self.direct[GREEN]},
+            "source": {"bootstrap-servers": self.sides[BLUE].bootstrap},
+            "target": {"bootstrap-servers": self.sides[GREEN].bootstrap},
             "topics": {"include": ["soak-*"]},
             "switch": {
                 "kproxies": [one.admin for one in self.kproxies], "token-file": str(token), "target-upstream": GREEN,
@@ -106,10 +123,10 @@ class Site:
         file.write_text(yaml.safe_dump(value))
         return file
 
-    def _share_from_the_beginning(self, name: str) -> None:
+    def _share_from_the_beginning(self, name: str, kinds: Sequence[Kind]) -> None:
         """Share groups, whose configuration is not copied."""
         cluster = self.sides[name]
-        for kind in CONSUMERS:
+        for kind in kinds:
             if not kind.shares:
                 continue
             done = cluster.tool(
@@ -188,21 +205,22 @@ class Site:
         began.set()
         code = driver.wait()
         if driver.was_killed or code == INCOMPLETE:
-            code = self._go_on()
+            code = self._go_on(words)
         assert code in (DONE, UNDONE, STOPPED), (words, code, driver.lines[-30:])
         if driver.held() is not None:
             self.seconds.append(driver.held() or 0.0)
         wait_until(lambda: not any(asjson.state_from_json(one).holds for one in self.units()), "all kproxies serve")
         return code
 
-    def _go_on(self) -> int:
-        """With a switch that is not over."""
+    def _go_on(self, words: Sequence[str]) -> int:
+        """With a switch that is not over. `words`: the command that was interrupted."""
         for _ in range(_ATTEMPTS):
             time.sleep(self.chance.uniform(0, 3))
-            word = self.chance.choice(("--resume", "--abort"))
-            code, driver = self.command("switch", word, codes=(DONE, UNDONE, INCOMPLETE))
-            self.say(f"{word}: {code}")
-            self.counts[f"driver taken over by {word}"] += 1
+            way = self.chance.choice(self.ways_on)
+            command = words if way == AGAIN else ("switch", way)
+            code, driver = self.command(*command, codes=(DONE, UNDONE, STOPPED, INCOMPLETE))
+            self.say(f"{way}: {code}")
+            self.counts[f"driver taken over by {way}"] += 1
             if code != INCOMPLETE:
                 return code
         raise AssertionError(f"no way out: {driver.lines[-20:]}")
@@ -265,7 +283,9 @@ class Site:
             for page in ("status", "sessions", "metrics"):
                 (self.directory / f"k{number}-{page}").write_text(kproxy.get(f"/{page}")[1])
             (self.directory / f"k{number}-switch").write_text(json.dumps(kproxy.ask()[1], indent=1))
-        ids = [kind.properties["transactional.id"] for kind in KINDS if "transactional.id" in kind.properties]
+        ids = [
+            kind.properties["transactional.id"] for kind in self.clients.all if "transactional.id" in kind.properties
+        ]
         for name, cluster in self.sides.items():
             at = ("--bootstrap-server", self.direct[name])
             asked = [["kafka-topics", *at, "--describe"]]
@@ -280,17 +300,17 @@ class Site:
     def judge(self) -> list[str]:
         """What is wrong, when producers have ended."""
         self.clients.end_producers()
-        logs = {kind: {name: self.logs(name, kind.topic) for name in self.sides} for kind in PRODUCERS}
-        problems, self.doubled = [], {kind.name: doubled(logs[kind][self.active]) for kind in PRODUCERS}
-        self.records = sum(len(log) for kind in PRODUCERS for log in logs[kind][self.active])
-        for kind in CONSUMERS:
-            self._wait_consumed(kind, logs[self._writer(kind)][self.active])
-        for kind in KINDS:
+        logs = {kind: {name: self.logs(name, kind.topic) for name in self.sides} for kind in self.clients.producers}
+        problems, self.doubled = [], {kind.name: doubled(logs[kind][self.active]) for kind in self.clients.producers}
+        self.records = sum(len(log) for kind in self.clients.producers for log in logs[kind][self.active])
+        for kind in self.clients.consumers:
+            self._wait_consumed(kind, logs[self.clients.producer(kind.reads)][self.active])
+        for kind in self.clients.all:
             lines = self.clients.all[kind].lines
             if kind.shares:
-                found = [*shared(lines, logs[self._writer(kind)][self.active])]
+                found = [*shared(lines, logs[self.clients.producer(kind.reads)][self.active])]
             elif kind.reads:
-                found = [*read(lines, logs[self._writer(kind)], self.active, self.epochs[kind])]
+                found = [*read(lines, logs[self.clients.producer(kind.reads)], self.active, self.epochs[kind])]
             else:
                 found = [*the_same(logs[kind], self.active)]
                 found += written(lines, logs[kind][self.active], exact=kind.exact)
@@ -299,11 +319,6 @@ class Site:
             problems += [f"{app.name}: {one}" for one in [*app.judge()][:10]]
         self.say(f"problems: {problems}")
         return problems
-
-    @staticmethod
-    def _writer(kind: Kind) -> Kind:
-        (found,) = (one for one in PRODUCERS if one.name == kind.reads)
-        return found
 
     def logs(self, cluster: str, topic: str) -> list[Log]:
         """Offset and number of each record, by partition."""

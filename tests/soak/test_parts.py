@@ -25,7 +25,7 @@ import pytest
 from tests.harness.clients.spark import needs_spark
 from tests.harness.migration.flipseen import note
 from tests.harness.migration.switched import BLUE, GREEN
-from tests.soak.switchclients import CONSUMERS, PRODUCERS, Kind
+from tests.soak.switchclients import Kind
 from tests.soak.switchdriver import SAYS, STOPPED
 from tests.soak.switchharm import Harm
 from tests.soak.switchsite import Site
@@ -45,6 +45,7 @@ def test_consumers_first_then_producers_one_at_a_time(tmp_path: Path, figures: l
     figures.append(f"parts: PARTS_SEED={seed} PARTS_ROUNDS={rounds}")
     with ExitStack() as held:
         site = Site(tmp_path, Random(seed), held, apps={}, committed=True)
+        site.command("prepare")
         site.wait_flowing()
         parts = Parts(site)
         try:
@@ -67,11 +68,11 @@ class Parts:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        alone = [kind for kind in CONSUMERS if not kind.shares]
+        alone = [kind for kind in site.clients.consumers if not kind.shares]
         site.chance.shuffle(alone)
         self._sets = [alone[at::_SETS] for at in range(min(_SETS, len(alone)))]
-        shared = {kind.reads for kind in CONSUMERS if kind.shares}
-        self._producers = [kind for kind in PRODUCERS if kind.name not in shared]
+        shared = {kind.reads for kind in site.clients.consumers if kind.shares}
+        self._producers = [kind for kind in site.clients.producers if kind.name not in shared]
         site.chance.shuffle(self._producers)
 
     def readers_to_or_fro(self) -> None:

@@ -49,6 +49,7 @@ def test_nothing_is_lost_by_switches_there_and_back(tmp_path: Path, figures: lis
     figures.append(f"switches: SWITCHES_SEED={seed} SWITCHES_ROUNDS={rounds}")
     with ExitStack() as held:
         site = Site(tmp_path, Random(seed), held)
+        site.command("prepare")
         site.wait_flowing()
         soak = Soak(site, harms.split(",") if harms else _HARMS)
         try:

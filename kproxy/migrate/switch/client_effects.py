@@ -33,6 +33,8 @@ _SPARK = "spark-kafka-source-"
 # The versions of librdkafka that take a leader without an epoch, which kproxy then shows them.
 _ACCEPTS_NO_EPOCH = re.compile(r"rdkafka[- ]v?(?:2\.(?:[89]|\d\d)|[3-9]|\d\d)(?:\.|$)")
 _CHANGELOG = "-changelog"
+# How Kafka Streams ends a transactional id with exactly_once_v2: APPLICATION-PROCESS-THREAD.
+_STREAMS_THREAD = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 _CONNECT = "connect"
 _LIBRDKAFKA, _KAFKA_PYTHON, _OTHERS = "librdkafka", "kafka-python", "producers"
 # By library, the effect on an idempotent producer that is moved back to a cluster where it has written before, and
@@ -94,13 +96,23 @@ def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
     """Return what members of the group observe beyond a rebalance; None if nothing."""
     if group.kind == "share":
         return SHARE_GROUP()
-    if group.kind == "streams" or any(
-        topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in topics
-    ):
+    if _is_streams(group, topics):
         return STREAMS_GROUP()
     if group.protocol == _CONNECT:
         return CONNECT_GROUP()
     return None
+
+
+def _is_streams(group: GroupInventory, topics: Collection[str]) -> bool:
+    """Return True if the group is that of a Kafka Streams application, of either protocol."""
+    return group.kind == "streams" or any(
+        topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in topics
+    )
+
+
+def streams_applications(source: Inventory, topics: Collection[str]) -> frozenset[str]:
+    """Return the ids of the Kafka Streams applications that have a group; `topics` are all topics of the source."""
+    return frozenset(group.name for group in source.groups.values() if _is_streams(group, topics))
 
 
 def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterator[Diagnostic]:
@@ -126,15 +138,28 @@ def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterat
         )
 
 
-def check_transactional_ids(source: Collection[str] | None, target: Collection[str] | None) -> Iterator[Diagnostic]:
-    """Yield a finding about transactional ids that both clusters know. Which of them are in use is not known."""
-    shared = sorted(set(source or ()) & set(target or ()))
+def check_transactional_ids(
+    source: Collection[str] | None, target: Collection[str] | None, streams: Collection[str] = ()
+) -> Iterator[Diagnostic]:
+    """Yield a finding about transactional ids that both clusters know. Which of them are in use is not known.
+
+    `streams`: ids of Kafka Streams applications. These replace a producer that was fenced by themselves.
+    """
+    shared = sorted(id_ for id_ in set(source or ()) & set(target or ()) if not _is_of_streams(id_, streams))
     if shared:
         yield Diagnostic(
             WARNING,
             "transactions",
             PRODUCER_IDS_DIFFER(ids=abbreviate(shared)),
         )
+
+
+def _is_of_streams(transactional_id: str, streams: Collection[str]) -> bool:
+    return any(
+        transactional_id.startswith(application)
+        and _STREAMS_THREAD.fullmatch(transactional_id, len(application)) is not None
+        for application in streams
+    )
 
 
 def check_producer_ids(producer_ids: Mapping[TopicPartition, Collection[int]], floor: int) -> Diagnostic | None:

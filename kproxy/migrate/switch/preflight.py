@@ -71,11 +71,14 @@ def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic
     migration = clusters.migration
     source = read_inventory(clusters.source, migration.selects_topic)
     yield from check_topics(migration, clusters.endpoints)
-    yield from client_effects.check_topics_and_groups(migration, source, list_topics(clusters.source.bootstrap))
+    topics = list_topics(clusters.source.bootstrap)
+    yield from client_effects.check_topics_and_groups(migration, source, topics)
     until = time.monotonic() + _TIMEOUT
     yield from client_effects.check_transactions(open_transactions(clusters.source, until))
     yield from client_effects.check_transactional_ids(
-        read_transactional_ids(clusters.source, until), read_transactional_ids(clusters.target, until)
+        read_transactional_ids(clusters.source, until),
+        read_transactional_ids(clusters.target, until),
+        client_effects.streams_applications(source, topics),
     )
     yield from _check_producer_ids(clusters, source, first=first)
 

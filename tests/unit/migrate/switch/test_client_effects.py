@@ -11,6 +11,7 @@ from kproxy.migrate.switch.client_effects import (
     check_topics_and_groups,
     check_transactional_ids,
     check_transactions,
+    streams_applications,
 )
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.transactions import OpenTransaction
@@ -67,6 +68,19 @@ def test_transactional_ids_that_both_sides_know() -> None:
     (found,) = check_transactional_ids({"d", "a", "b", "c", "e"}, {"c", "b", "d", "e", "x"})
     assert found.severity == WARNING
     assert found.text.startswith("both sides know b, c, d and 1 more, with different producer ids")
+
+
+def test_a_streams_application_replaces_fenced_producers_itself() -> None:
+    """The ids are those that Kafka Streams 4.4 makes, by group protocol classic or streams."""
+    groups = [GroupInventory("counts", "classic", "Stable", "consumer"), GroupInventory("sums", "streams", "Stable")]
+    streams = streams_applications(
+        source([], [*groups, GroupInventory("orders", "classic", "Stable")]), ["counts-s-changelog"]
+    )
+    assert streams == {"counts", "sums"}
+    thread = "-6d99fe3c-d0af-4a03-9b51-b494b69929d1-1"
+    ids = {f"{name}{thread}" for name in ("counts", "sums", "orders")} | {"counts-6d99", f"sums{thread}-x"}
+    (found,) = check_transactional_ids(ids, ids, streams)
+    assert found.text.startswith(f"both sides know counts-6d99, orders{thread}, sums{thread}-x, with")
 
 
 def test_clients() -> None:

@@ -27,6 +27,7 @@ acceptor            accepts clients, reads their first bytes, refuses what is no
 clientroute         the route of a client: its upstream, chosen by its client id where a cluster has parts
 dialqueue           limits how many clients wait for a connection to their node at once
 pendingconnections  clients without a session yet: the TLS handshake, their route, the dial
+misrouted           refuses clients that expect another cluster or node, so that they bootstrap again
 allsessions         the sessions of all clusters of the process
 sessions            creates the session of a client whose node is connected, and ends it
 insessionchannel    sends kproxy's own requests within a session, between the client's: verifies the node, logs in again

@@ -9,18 +9,15 @@ learn at once that the node is away; then the pauses double. If the node can be 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.repeats import about
-from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request, rebootstrap_required
-from kproxy.protocol.wire.headers import read_request
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import (
     ClientRoute,
@@ -31,6 +28,7 @@ from kproxy.proxy.cluster.clientroute import (
 )
 from kproxy.proxy.cluster.connectionslots import open_file_limit, pending_connection_limit
 from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
+from kproxy.proxy.cluster.misrouted import MisroutedClients
 from kproxy.proxy.cluster.nodedialer import Misrouted, Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
@@ -39,8 +37,6 @@ log = logging.getLogger(__name__)
 
 # The longest that kproxy keeps a client whose node is unreachable, from its arrival on, in seconds.
 _LONGEST_WAIT = 2.0
-# How long a client may take to receive an answer of kproxy's own, in seconds.
-_ANSWERED_WITHIN = 5.0
 
 NodeExists = Callable[[NodeKey], Awaitable[bool]]
 """Returns whether such a node exists, as far as is known."""
@@ -66,6 +62,7 @@ class PendingConnections:
         self._on_connected = on_connected
         self._maximum = pending_connection_limit(open_file_limit())
         self._dial_queue = DialQueue(self._maximum)
+        self._misrouted = MisroutedClients()
         self._waiting = 0  # clients whose node is unreachable
 
     async def connect(self, connection: ClientConnection, first: bytes) -> None:
@@ -89,7 +86,9 @@ class PendingConnections:
             try:
                 upstream = await self._dial_when_free(connection, route, request)
             except Misrouted as error:
-                await _answer_misrouted(connection, first, error)
+                connection.release_dial_slot()
+                with connection.giving_way():
+                    await self._misrouted.refuse(connection, first, error)
                 return
             if upstream is None:
                 return
@@ -165,16 +164,6 @@ class PendingConnections:
             connection.requested_key = NodeKey.of(label)
             if await self._node_exists(connection.requested_key):
                 connection.key = connection.requested_key
-
-
-async def _answer_misrouted(connection: ClientConnection, request: bytes, error: Misrouted) -> None:
-    """Answer as a broker does that is not the expected one (KIP-1242): the client bootstraps again."""
-    _, _, correlation_id = read_request(request, 0)
-    connection.slots.count_refusal(error.reason)
-    log.info("%s: %s; it bootstraps again", connection.peer, error, extra=about(connection.peer.host, error.reason))
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_ANSWERED_WITHIN):
-            await Stream(connection.sock).send(rebootstrap_required(correlation_id))
 
 
 async def _dial(route: ClientRoute, key: NodeKey | None, request: VersionsRequest | None) -> VerifiedConnection:

@@ -157,6 +157,10 @@ class Road(Peer):
     def note(self, connection: socket.socket, data: bytes, *, from_client: bool) -> None:
         """Look at what passes on a client's connection."""
 
+    def send(self, to: socket.socket, data: bytes, *, from_client: bool) -> None:
+        """Send on what has come."""
+        to.sendall(data)
+
     def _pass_on(self, connection: socket.socket) -> None:
         host, _, port = self.target().rpartition(":")
         with socket.create_connection((host, int(port))) as far:
@@ -167,7 +171,7 @@ class Road(Peer):
                     if not data:
                         return
                     self.note(connection, data, from_client=end is connection)
-                    ends[end].sendall(data)
+                    self.send(ends[end], data, from_client=end is connection)
 
 
 def reset(sock: socket.socket) -> None:

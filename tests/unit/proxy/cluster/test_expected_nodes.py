@@ -36,8 +36,8 @@ def versions_request(version: int) -> bytes:
     return request(ApiKey.API_VERSIONS, version, body=body)
 
 
-def expecting(cluster_id: str, node_id: int) -> bytes:
-    return VersionsRequest.named(b"client").addressed_to(cluster_id, node_id)
+def expecting(cluster_id: str, node_id: int, client_id: bytes = b"client") -> bytes:
+    return VersionsRequest.named(client_id).addressed_to(cluster_id, node_id)
 
 
 async def answer_of(client: socket.socket) -> bytes:
@@ -143,6 +143,64 @@ async def test_a_client_that_expects_another_node_and_leaves(selector: RelaySele
             reset(client)
         await until(lambda: not door.held["places"], "their places are free")
         assert broker.received == []
+
+
+@in_loop
+async def test_a_client_gets_one_refusal_at_a_time(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It gets the next one when it has closed the connection of the former. Other clients wait for nothing."""
+    monkeypatch.setattr("kproxy.proxy.cluster.misrouted._PATIENCE", LONG)
+    async with served(selector) as (_, door):
+        with ExitStack() as held:
+            first, second, third, other = (held.enter_context(door.connect(1)) for _ in range(4))
+            assert_refused(await ask(first, expecting("other", 1)))
+            second.send(expecting("other", 1))
+            third.send(expecting("other", 1))
+            assert_refused(await ask(other, expecting("other", 1, b"another client")))
+            for waits in (second, third):
+                with pytest.raises(BlockingIOError):
+                    waits.recv(1)
+            second.close()
+            first.close()
+            assert_refused(await answer_of(third))
+        await until(lambda: not door.held["places"], "their places are free")
+        assert door.metrics.refusals.total() == 3, "the second one has left before it was refused"
+
+
+@in_loop
+async def test_a_client_that_stays_does_not_keep_others_waiting(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several processes may have the same host and client id. kproxy closes the connection of the one that stays."""
+    monkeypatch.setattr("kproxy.proxy.cluster.misrouted._PATIENCE", 0.05)
+    async with served(selector) as (_, door):
+        with ExitStack() as held:
+            clients = [held.enter_context(door.connect(1)) for _ in range(5)]
+            for client in clients:
+                client.send(expecting("other", 1))
+            for client in clients:
+                assert_refused(await answer_of(client))
+            await until(lambda: all(map(is_closed, clients)), "kproxy closes them")
+        await until(lambda: not door.held["places"], "their places are free")
+
+
+@in_loop
+async def test_a_client_that_sends_on_after_its_refusal_is_cut_off(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kproxy.proxy.cluster.misrouted._PATIENCE", LONG)
+    async with served(selector) as (broker, door):
+        with door.connect(1) as client:
+            assert_refused(await ask(client, expecting("other", 1)))
+            client.send(request(*CONFIGS))
+            await until(lambda: is_closed(client), "the connection is closed")
+        assert broker.received == []
+
+
+def assert_refused(frame: bytes) -> None:
+    answer = read_response(ApiKey.API_VERSIONS, 5, frame, 8)
+    assert answer["ErrorCode"] == ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 @in_loop

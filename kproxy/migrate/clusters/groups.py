@@ -65,6 +65,26 @@ def list_groups(admin: Admin) -> Iterator[ListedGroup]:
             yield ListedGroup(str(group.group_id), kind, state, str(group.protocol_type or ""), node)
 
 
+_STATES_WITHOUT_MEMBERS = frozenset({"empty", "dead"})
+
+
+def read_occupied_groups(admin: Admin, is_selected: Callable[[str], bool]) -> list[str]:
+    """Return the selected groups that have members, of all kinds, sorted.
+
+    Brokers before Kafka 2.6 list groups without their states (KIP-518): there, this asks for the members.
+    """
+    occupied, stateless = set[str](), set[str]()
+    for group in list_groups(admin):
+        if is_selected(group.name):
+            if not group.state:
+                stateless.add(group.name)
+            elif group.state.lower() not in _STATES_WITHOUT_MEMBERS:
+                occupied.add(group.name)
+    if stateless:
+        occupied |= {name for name, ids in read_members(admin, stateless.__contains__).items() if ids}
+    return sorted(occupied)
+
+
 GroupMembers = Mapping[str, frozenset[str]]
 """By group, the client ids of its members, as kproxy shows them; none for kinds of groups without them."""
 

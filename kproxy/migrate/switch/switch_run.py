@@ -17,7 +17,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
-from kproxy.migrate.clusters.groups import GroupMembers, read_members
+from kproxy.migrate.clusters.groups import GroupMembers, read_members, read_occupied_groups
 from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
@@ -142,7 +142,7 @@ class SwitchRun:
         no positions of such a group.
         """
         until, is_waiting = time.monotonic() + _SESSION_TIMEOUT, False
-        while occupied := [group for group, ids in read_members(admin, is_selected).items() if ids]:
+        while occupied := read_occupied_groups(admin, is_selected):
             groups = f"group {abbreviate(occupied)}"
             if time.monotonic() >= until or self._abort_reason:
                 why = (

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.groups import read_members
+from kproxy.migrate.clusters.groups import read_members, read_occupied_groups
 from tests.harness.clients.flow import Flow, create_topic
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import Numbers, carry, in_log, positions
@@ -153,6 +153,10 @@ def test_who_is_in_a_group(sides: TwoSides, protocol: str) -> None:
 
         wait_until(are_members, "both are members")
         assert read_members(admin, lambda name: name == group) == {group: {"reader-1", "reader-2"}}
+        assert read_occupied_groups(admin, lambda name: name == group) == [group]
+        for one in consumers:
+            one.close()
+        wait_until(lambda: not read_occupied_groups(admin, lambda name: name == group), "both have left")
 
 
 def test_what_is_refused(start: Start) -> None:

@@ -9,7 +9,6 @@ from unittest.mock import ANY
 import pytest
 
 from kproxy.base.diagnostic import ERROR
-from kproxy.migrate.clusters.groups import GroupMembers
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import switch_run
 from kproxy.migrate.switch.fleet import KproxyFleet
@@ -27,15 +26,15 @@ def led(said: list[str]) -> SwitchRun:
     return SwitchRun(SwitchContext(None, ANY, ANY, KproxyFleet([]), section, said.append, lambda _: None))
 
 
-def members(monkeypatch: pytest.MonkeyPatch, answers: Iterator[GroupMembers]) -> list[list[str]]:
-    """What a cluster tells, one after another; returned is which groups were asked for."""
+def occupied(monkeypatch: pytest.MonkeyPatch, answers: Iterator[list[str]]) -> list[list[str]]:
+    """Answer with these groups, which have members, one list after another; return which groups were asked for."""
     asked: list[list[str]] = []
 
-    def read(_: object, wants: Callable[[str], bool]) -> GroupMembers:
+    def read(_: object, wants: Callable[[str], bool]) -> list[str]:
         asked.append([group for group in ("a", "b") if wants(group)])
         return next(answers)
 
-    monkeypatch.setattr(switch_run, "read_members", read)
+    monkeypatch.setattr(switch_run, "read_occupied_groups", read)
     monkeypatch.setattr(switch_run, "_POLL_INTERVAL", 0.0)
     return asked
 
@@ -46,8 +45,7 @@ ADMIN: Any = None
 def test_it_waits_until_their_sessions_have_ended(
     led: SwitchRun, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = frozenset({"consumer-b-1"})
-    asked = members(monkeypatch, iter([{"a": frozenset(), "b": one}, {"b": one}, {"b": frozenset()}]))
+    asked = occupied(monkeypatch, iter([["b"], ["b"], []]))
     led.wait_for_sessions(ADMIN, lambda group: True)
     assert asked == [["a", "b"], ["b"], ["b"]], "only those that are left are looked at again"
     assert [line for line in said if "sessions of group b" in line] == said
@@ -57,7 +55,7 @@ def test_it_waits_until_their_sessions_have_ended(
 
 def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switch_run, "_SESSION_TIMEOUT", 0.0)
-    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    occupied(monkeypatch, iter([["a"]]))
     led.wait_for_sessions(ADMIN, lambda group: True)
     (found,) = led.preflight.findings
     assert (found.severity, found.subject) == (ERROR, "group a")
@@ -65,7 +63,7 @@ def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_is_told_to_go_back_waits_no_more(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    occupied(monkeypatch, iter([["a"]]))
     led.abort("SIGINT was given")
     led.wait_for_sessions(ADMIN, lambda group: True)
     assert led.preflight.is_blocked

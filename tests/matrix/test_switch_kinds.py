@@ -10,11 +10,12 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
-from tests.harness.clients.going import Going, java, python
+from tests.harness.clients.going import Going, java
 from tests.harness.clusters.twosides import TwoSides, until
 from tests.harness.migration.carried import lowest_epoch
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import BLUE
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
 from tests.matrix.connecting import ask, connect, file_connectors
@@ -234,7 +235,7 @@ def test_a_share_member_joins_again_and_misses_nothing(led: Led, topic: str) -> 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_a_streams_application_counts_each_record_once(led: Led, topic: str, protocol: str) -> None:
-    """With exactly_once_v2 and a store on its disk. It is not stopped."""
+    """With exactly_once_v2 and a store on its disk, there and back. It is not stopped."""
     counted = f"{topic}-counts"
     topics(led.sides.source, {counted: PARTITIONS}, 1)
     bootstrap = led.kproxy.bootstrap
@@ -245,7 +246,7 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str, pro
     app.wait(lambda: ["RUNNING"] in app.said("state"), "it runs")
     load = ["produce", topic, str(PARTITIONS), "5"]
     properties = {"bootstrap.servers": bootstrap, "enable.idempotence": "true"}
-    producer = led.start(python("confluent", load, properties, led.logs / "producer.log"))
+    producer = led.start(java(led.sides.clusters[0].programs, load, properties, led.logs / "producer.log"))
     group = AdminClient({"bootstrap.servers": led.sides.source})
 
     def position() -> int:
@@ -254,18 +255,31 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str, pro
 
     app.wait(lambda: position() > 300, "it counts")
     assert (led.kproxy.metric("kproxy_requests_total", api="StreamsGroupHeartbeat") > 0) == (protocol == "streams")
-    led.switch(topic)
+    back = led.switch(topic)
+    producer.wait_more("acked", 500)
+
+    def counted_ones(led: Led) -> list[list[int]]:
+        return numbers(led.on_green(counted, PARTITIONS))
+
+    def counts_all(led: Led) -> None:
+        """Wait until all records that were acknowledged so far are counted."""
+        sent = len(producer.said("acked"))
+        app.wait(lambda: sum(map(len, counted_ones(led))) >= sent, "all are counted", 240)
+
+    counts_all(led)
+    # And back, where its transactional ids have been before.
+    wait_until(lambda: back.may_be_carried(topic), "the group may be carried back", 180)
+    back.switch(topic, "back", BLUE)
     producer.wait_more("acked", 500)
     producer.end()
     sent = len(producer.said("acked"))
-
-    def counted_ones() -> list[list[int]]:
-        return [[int(value) for value in one] for one in led.on_green(counted, PARTITIONS)]
-
-    app.wait(lambda: sum(map(len, counted_ones())) >= sent, "all are counted", 240)
+    counts_all(back)
     app.end()
     assert not app.said("died")
-    assert sorted(counted_ones()) == [[], [], list(range(1, sent + 1))], "the records have no key: one count for all"
+    assert not producer.said("failed")
+    assert sorted(counted_ones(back)) == [[], [], list(range(1, sent + 1))], (
+        "the records have no key: one count for all"
+    )
 
 
 def test_an_at_least_once_streams_application_keeps_its_counts(led: Led, topic: str) -> None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from confluent_kafka import ConsumerGroupState, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
-from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
 from tests.harness.clients.going import Going, java
 from tests.harness.clusters.twosides import QUICK, TwoSides
 from tests.harness.migration.carried import apart, carry, in_log, lowest_epoch, positions
@@ -98,7 +95,9 @@ def read(led: Led, library: str, topic: str, **more: str) -> Reader:
 def move(led: Led, readers: list[Reader], switch: str, to: str) -> dict[str, dict[int, int]]:
     """Hold, copy, translate positions and flip; return the positions of each group there."""
     for reader in readers:
-        wait_until(partial(may_be_carried, led, reader), f"{reader.group} may be carried", _GROUPS_END_S)
+        wait_until(
+            partial(led.may_be_carried, reader.group, PARTITIONS), f"{reader.group} may be carried", _GROUPS_END_S
+        )
         carry(led.sides, reader.topic)
     led.kproxy.hold(switch, to)
     if not switch.startswith("undone"):
@@ -109,28 +108,6 @@ def move(led: Led, readers: list[Reader], switch: str, to: str) -> dict[str, dic
         there[reader.group] = {each.partition: each.offset for each in positions(led.sides.target, reader.group)}
     led.kproxy.must("flip", switch)
     return there
-
-
-def may_be_carried(led: Led, reader: Reader) -> bool:
-    """Whether a group has positions that the copy knows, and no member on the other side."""
-    here = {each.partition: each.offset for each in positions(led.sides.source, reader.group)}
-    begins = led.sides.begins
-    if any(here.get(at, -1) < begins.get((reader.topic, at), 1) for at in range(PARTITIONS)):
-        return False
-    admin = AdminClient({"bootstrap.servers": led.sides.target})
-    states = {each.group_id: each.state for each in admin.list_consumer_groups().result(30).valid}
-    return states.get(reader.group) in (None, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-
-
-def release(led: Led, switch: str) -> Led:
-    """Commit and release; return what leads back: it copies what clients write from here on."""
-    sides = led.sides
-    with ClusterClient(sides.target) as target:
-        names = sorted({name for name, _ in sides.state()})
-        begins = target.list_offsets([(name, at) for name in names for at in range(PARTITIONS)], requests.LATEST)
-    led.kproxy.must("commit", switch)
-    led.kproxy.must("release", switch)
-    return replace(led, sides=TwoSides(sides.target, sides.source, [*reversed(sides.clusters)], begins=begins))
 
 
 def flow(producers: dict[str, Going], readers: list[Reader]) -> None:
@@ -202,7 +179,7 @@ def test_an_undone_switch_a_switch_and_the_way_back(led: Led, sides: TwoSides) -
     flow(producers, readers)
     # To green
     on_green = move(led, readers, "there", GREEN)
-    back = release(led, "there")
+    back = led.release("there")
     flow(producers, readers)
     assert misrouted() > answered
     answered = misrouted()
@@ -212,7 +189,7 @@ def test_an_undone_switch_a_switch_and_the_way_back(led: Led, sides: TwoSides) -
     first.end()
     begins = max(int(line[0]) for line in first.said("acked")) + 1
     on_blue = move(back, readers, "back", BLUE)
-    release(back, "back")
+    back.release("back")
     producers[transactions] = start(
         led, "java", "transact", transactions, *produce, "10", transactional_id=unique("tx"), first_number=str(begins)
     )

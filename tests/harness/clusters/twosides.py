@@ -54,7 +54,8 @@ class TwoSides:
     ) -> dict[tuple[str, int], CopiedPartition]:
         """Copy these topics to their current ends, and return the whole state topic.
 
-        The topics must exist on both sides.
+        The topics must exist on both sides. Kafka Streams deletes what it has read from its repartition topics, also
+        before it is copied; as `kproxy migrate copy` does, this leaves such records out.
         """
         if not self._made:
             topics(self.target, {state_topic_name(self.name): STATE_PARTITIONS}, 1, **{"cleanup.policy": "compact"})
@@ -66,14 +67,19 @@ class TwoSides:
                 places = [(topic, index) for index in range(source.partition_count(topic))]
                 ends = source.list_offsets(places, requests.LATEST)
                 begins = source.list_offsets(places, requests.EARLIEST) | self.begins
+                forgets = topic.endswith("-repartition")
                 for place in places:
                     known = before.get(place)
                     if known is not None and known.source_next >= ends[place]:
                         continue
                     reached = -1
                     while reached < ends[place]:  # in small transactions, so that the target has gaps too
+                        start = source.list_offsets([place], requests.EARLIEST)[place] if forgets else 0
                         told = copier.copy(
-                            Slice(*place, name, begins[place], ends[place], size, _SECONDS, allows_gaps=sparse)
+                            Slice(
+                                *place, name, begins[place], ends[place], size, _SECONDS, skip_to=start,
+                                allows_gaps=sparse,
+                            )
                         )  # fmt: skip
                         assert not told.stuck, told.stuck
                         assert told.state is not None

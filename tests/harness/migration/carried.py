@@ -79,13 +79,15 @@ def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
 
 
 def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
-    """Copy these topics, and the positions of all groups with such names, as `offsets` does."""
+    """Copy these topics, and the positions of all groups with such names, as a switch does.
+
+    On the way back this overwrites the positions that groups had committed before, as a rollback does.
+    """
     carry_topics(sides, prefix)
     migration = Migration({}, {}, sides.name)
     with Admin(sides.source) as source, Admin(sides.target) as target:
-        results = (
-            GroupOffsetSync(migration, source, target).read_state().run(lambda group: prefix in group, dry_run=False)
-        )
+        offsets = GroupOffsetSync(migration, source, target, force=bool(sides.begins)).read_state()
+        results = offsets.run(lambda group: prefix in group, dry_run=False)
     left = unwritten_positions(results, migration)
     assert not left, left
     return results

@@ -53,8 +53,23 @@ def is_private(address: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if an IP address or name is the machine itself."""
+    """Return True if an IP address or name is the machine itself, as far as its form tells."""
     return classify(address) is AddressClass.LOOPBACK
+
+
+def is_this_machine(host: str) -> bool:
+    """Return True if this host is certainly this machine: localhost, or an IP address of the loopback interface.
+
+    An IPv4 address may be written as one of IPv6. Other names may lead elsewhere, whatever they look like.
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _place_of_name(name: str) -> AddressClass:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kproxy.base.addressclass import is_this_machine
+
 if TYPE_CHECKING:
     import ssl
 
@@ -91,7 +93,6 @@ def trusting_context(
     file is not compared: it is that of a service, and the connection does not leave the machine.
     """
     from kproxy.proxy.admin import client
-    from kproxy.proxy.admin.requests import is_loopback
 
     try:
         context = client.tls_context(ca, password)
@@ -99,7 +100,7 @@ def trusting_context(
         raise click.UsageError(f"{key}: {ca}: {error}") from None
     if ca is None:
         return context
-    context.check_hostname = not (address.is_wildcard or address.host == "localhost" or is_loopback(address.host))
+    context.check_hostname = not (address.is_wildcard or is_this_machine(address.host))
     return context
 
 

@@ -5,13 +5,13 @@ Pure: each check reads a valid `ClusterConfig` or `Config` and yields the violat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import is_this_machine
 from kproxy.config.values import MAX_PORT, PortRange
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
     yield from _access(cluster, at)
     yield from _login_as(cluster, at)
     clients = cluster.client_login_problems(
-        tls=cluster.client_tls_cert is not None, loopback=_is_loopback(cluster.listen.host)
+        tls=cluster.client_tls_cert is not None, loopback=is_this_machine(cluster.listen.host)
     )
     for key, text in (*cluster.tls_problems(), *cluster.login_problems(), *clients):
         yield _violation(text, key, at=at)
@@ -223,7 +223,7 @@ def _admin(config: Config) -> Iterator[Violation]:
             text = f"needs the admin endpoint, which is off; allowed: an address in admin, or no {key}"
             yield _violation(text, key, "admin")
     guarded = config.admin_token is not None or config.admin_token_file is not None
-    if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
+    if config.admin_reload and config.admin is not None and not (guarded or is_this_machine(config.admin.host)):
         text = f"would let every client that reaches {config.admin} reload; allowed: with admin-token-file, or a"
         yield _violation(f"{text} loopback address in admin", "admin-reload", "admin")
     if config.admin_token is not None and config.admin_token_file is not None:
@@ -314,7 +314,3 @@ def _same_host(host: str, other: str) -> bool:
 
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-
-
-def _is_loopback(host: str) -> bool:
-    return host.lower() in _LOOPBACK or re.fullmatch(r"127(\.\d{1,3}){3}", host, re.ASCII) is not None

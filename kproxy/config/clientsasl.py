@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kproxy.base.addressclass import is_loopback
+from kproxy.base.addressclass import is_this_machine
 from kproxy.config.declarations import CLIENT_LOGIN, Options, Reload, option, settings_of
 from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, WEB_URL, duration, or_off, text
 
@@ -93,6 +93,6 @@ class ClientSaslOptions(Options):
         elif given.issuperset(keys):
             yield keys[1], f"cannot be combined with {keys[0]}; allowed: one of them"
         url = urlsplit(self.client_oauth_jwks_url or "")
-        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+        if url.scheme == "http" and not is_this_machine(url.hostname or ""):
             why = "others on the network path could replace keys that come without TLS, and so be any user"
             yield keys[0], f"{why}; allowed: https://, or http:// on a loopback address"

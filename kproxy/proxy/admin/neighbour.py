@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 
 from kproxy.base.address import Address
+from kproxy.base.addressclass import is_this_machine
 from kproxy.base.errors import AdminError
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.admin.requests import is_loopback
 from kproxy.proxy.status import asjson
 from kproxy.proxy.status.model import ClusterStatus
 
@@ -32,7 +32,7 @@ def served_clusters_if_running(client: AdminClient | None) -> Sequence[ClusterSt
 
 def cluster_at(address: Address, served: Iterable[ClusterStatus]) -> ClusterStatus | None:
     """Return the cluster whose clients use this address of this machine, by what its kproxy says."""
-    if not _is_here(address.host):
+    if not is_this_machine(address.host):
         return None
     return next((cluster for cluster in served if any(_same(address, local) for local in _locals(cluster))), None)
 
@@ -49,8 +49,4 @@ def _same(address: Address, local: str) -> bool:
         other = Address.parse(local)
     except ValueError:
         return False
-    return other.port == address.port and _is_here(other.host)
-
-
-def _is_here(host: str) -> bool:
-    return host.lower() == "localhost" or is_loopback(host)
+    return other.port == address.port and is_this_machine(other.host)

@@ -1,4 +1,4 @@
-"""One request and the reply to it, as handlers see them, and which Host names and peers are accepted. Pure.
+"""One request and the reply to it, as handlers see them, and which Host names are accepted. Pure.
 
 A page of any site can make a browser request `/status` from a name of that site, if that name resolves to this machine
 for a moment (DNS rebinding). The Host header of the browser is then that name, which kproxy does not know.
@@ -103,16 +103,6 @@ def is_accepted(host: str, names: Collection[str]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_loopback(peer: str) -> bool:
-    """Return True if a peer's IP address ("": unknown) is a loopback address, also IPv4's as written in IPv6."""
-    try:
-        address = ipaddress.ip_address(peer)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def _without_port(host: str) -> str:

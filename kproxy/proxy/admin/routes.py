@@ -15,10 +15,11 @@ from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
+from kproxy.base.addressclass import is_this_machine
 from kproxy.base.messages.start import HOST_NOT_ALLOWED
 from kproxy.proxy.admin import bearer, handlers
 from kproxy.proxy.admin.handlers import AdminSources, Handler
-from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, is_accepted, is_loopback, text_reply
+from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, is_accepted, text_reply
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ def _check_token(route: AdminRoute, sources: AdminSources, request: Request) -> 
         if needs is not TokenRule.IF_SET:
             text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
             _refuse(HTTPStatus.FORBIDDEN, text)
-        if route.is_change and not is_loopback(request.peer):
+        if route.is_change and not is_this_machine(request.peer):
             text = "without a token, kproxy takes this request only from its own machine (127.0.0.1, ::1)"
             _refuse(HTTPStatus.FORBIDDEN, f"{text}: start it with --admin-token-file FILE")
         return

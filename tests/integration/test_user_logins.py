@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclOperation,
@@ -21,9 +22,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.dev.devcluster import DevCluster
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.fleet import open_fleet
+from kproxy.protocol.wire.acls import Right
+from kproxy.proxy.switching.userchecks import LoginOutcome, UserCheck, UserCheckRequest
 from tests.harness.clients.flow import create_topic
 from tests.harness.clusters.steady import STEADY
-from tests.harness.migration.switched import BLUE, GREEN, Switched
+from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
 from tests.harness.process import Kproxy, wait_logged, wait_until
 
 pytestmark = pytest.mark.integration
@@ -73,13 +78,18 @@ def clusters() -> Iterator[Mapping[str, DevCluster]]:
         yield {BLUE: blue, GREEN: green}
 
 
-def allow(cluster: DevCluster, user: str, topic: str) -> None:
-    """Let a user write to a topic."""
+def allow(
+    cluster: DevCluster,
+    user: str,
+    name: str,
+    kind: ResourceType = ResourceType.TOPIC,
+    operation: AclOperation = AclOperation.WRITE,
+) -> None:
+    """Give a user a right, by default to write to a topic."""
     admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
     binding = AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.WRITE,
-        AclPermissionType.ALLOW,
-    )  # fmt: skip
+        kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
+    )
     for done in admin.create_acls([binding]).values():
         done.result(30)
 
@@ -140,11 +150,11 @@ def assert_no_secret(*texts: str) -> None:
         assert not [text for text in texts if secret in text]
 
 
-def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
-    clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path
-) -> None:
-    """At blue, logins pass through, so nothing changes before the move. At green, kproxy swaps them."""
+@contextmanager
+def swapping(clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path) -> Iterator[Switched]:
+    """A kproxy that passes logins through to blue, and swaps them for those of green."""
     blue, green = clusters[BLUE], clusters[GREEN]
+    tmp_path.mkdir(exist_ok=True)
     key = tmp_path / "key"
     key.touch(0o600)
     key.write_text(NEW["kproxy"])
@@ -156,6 +166,14 @@ def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
     }
     flags = ["--client-sasl", "SCRAM-SHA-512", "--users-file", str(users_file)]
     with Switched(tmp_path / "kproxy", str(blue.dial[1]), str(green.dial[1]), *flags, options=options) as kproxy:
+        yield kproxy
+
+
+def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
+    clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path
+) -> None:
+    """At blue, logins pass through, so nothing changes before the move. At green, kproxy swaps them."""
+    with swapping(clusters, users_file, tmp_path) as kproxy:
         clients = {user: producer(kproxy.bootstrap, user) for user in OWN_TOPICS}
         assert_principals(clients)
         for number, to in enumerate((GREEN, BLUE, GREEN)):
@@ -168,6 +186,75 @@ def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
         carol.flush(10)
         wait_logged(kproxy, "user carol has no login for green: kproxy users login FILE carol green")
         assert_no_secret(kproxy.log, json.dumps(kproxy.seen()))
+
+
+def test_before_a_move_kproxy_tries_logins_and_rights(
+    clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path
+) -> None:
+    """As each user, and nothing changes by it: a group, an open transaction and the topics stay as they are."""
+    green = clusters[GREEN]
+    allow(green, "sa-alice", "g-alice", ResourceType.GROUP, AclOperation.READ)
+    allow(green, "sa-alice", "tx-alice", ResourceType.TRANSACTIONAL_ID)
+    direct = {"bootstrap.servers": green.direct_bootstrap}
+    writer = Producer({**direct, "transactional.id": "tx-alice"})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    writer.produce("of-alice", b"in a transaction")
+    writer.flush(30)
+    member = Consumer({**direct, "group.id": "g-alice", "session.timeout.ms": 6000})
+    member.subscribe(["of-alice"])
+    wait_until(lambda: member.poll(0.5) is not None or member.assignment(), "the group is stable")
+    before = generation(green, "g-alice")
+    rights = [
+        Right("Write", "Topic", "of-alice"), Right("Read", "Topic", "of-alice"), Right("Write", "Topic", "of-bob"),
+        Right("Write", "Topic", "no-such"), Right("Read", "Group", "g-alice"), Right("Read", "Group", "g-bob"),
+        Right("Write", "TransactionalId", "tx-alice"), Right("Write", "TransactionalId", "tx-bob"),
+        Right("Delete", "Group", "g-alice"),
+    ]  # fmt: skip
+    wanted = (True, False, False, False, True, False, True, False, "kproxy cannot try it")
+    with swapping(clusters, users_file, tmp_path) as kproxy:
+        checks = try_logins(kproxy, tmp_path, {"alice": rights, "carol": rights[:1]})
+        assert checks["alice"] == UserCheck(LoginOutcome.OWN, "sa-alice", rights=wanted)
+        assert checks["carol"].outcome is LoginOutcome.MISSING
+        assert "user carol has no login for green" in checks["carol"].problem
+        assert not checks["carol"].rights
+        assert try_logins(kproxy, tmp_path, {"alice": rights}, BLUE) == {
+            "alice": UserCheck(LoginOutcome.PASSED_THROUGH)
+        }
+        (wrong := tmp_path / "wrong.yaml").write_text(users_file.read_text())
+        wrong.chmod(0o600)
+        users("login", wrong, "bob", GREEN, "--username", "sa-bob", stdin="not-the-password")
+    with swapping(clusters, wrong, tmp_path / "wrong") as kproxy:
+        checks = try_logins(kproxy, tmp_path, {"alice": rights[:1], "bob": rights[:1]})
+        assert checks["alice"] == UserCheck(LoginOutcome.OWN, "sa-alice", rights=(True,))
+        assert checks["bob"].outcome is LoginOutcome.REFUSED
+        assert "SASL" in checks["bob"].problem
+        assert not checks["bob"].rights
+        assert_no_secret(kproxy.log, str(checks))
+        assert "not-the-password" not in kproxy.log + str(checks)
+    assert member.assignment()
+    assert generation(green, "g-alice") == before
+    member.close()
+    writer.commit_transaction(60)  # it is still open
+    assert "no-such" not in AdminClient(direct).list_topics(timeout=30).topics
+
+
+def try_logins(
+    kproxy: Switched, tmp_path: Path, rights: Mapping[str, Sequence[Right]], upstream: str = GREEN
+) -> dict[str, UserCheck]:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    section = SwitchSection(KproxySelection((kproxy.admin,)), GREEN, token_file=tmp_path / "token")
+    with open_fleet(section) as fleet:
+        request = UserCheckRequest("default", upstream, {user: tuple(tried) for user, tried in rights.items()})
+        return fleet.kproxies[0].check_users(request)
+
+
+def generation(cluster: DevCluster, group: str) -> list[str]:
+    """Return the members of a group: a rebalance gives none another id, but a new member has one."""
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    result = admin.describe_consumer_groups([group])[group].result(30)
+    return [str(result.state), *sorted(one.member_id for one in result.members)]
 
 
 def test_a_command_has_the_logins(

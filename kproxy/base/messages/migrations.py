@@ -51,6 +51,39 @@ TARGET_USERS_UNKNOWN = Message(
     "its clients log in themselves{mechanisms}: {name} must know the same users and mechanisms, which kproxy cannot try",
     "Try one of them at the target itself before the switch, such as with `kcat`.",
 )
+USER_WITHOUT_LOGIN = Message(
+    "has no login for {upstream}: kproxy users login FILE {user} {upstream}, or let credentials-command or default-login have one",
+    "After the switch this user would be refused. Each kproxy must have the login "
+    "([logins.md](logins.md#logins-for-each-upstream)). It is an error for users whose clients are connected and for those that "
+    "`users` names; of others, there are only ACLs or quotas, which may be old.",
+    fault=Fault.CREDENTIALS_REFUSED,
+)
+USER_CANNOT_LOG_IN = Message(
+    "cannot log in at {upstream}: {problem}",
+    "kproxy has tried the login of this user at the other cluster, as it does for a session of the user. Correct the login in "
+    "the users file or in what `credentials-command` prints, or create the user there.",
+    fault=Fault.CREDENTIALS_REFUSED,
+)
+USER_HAS_OTHER_LOGIN = Message(
+    "{kproxies} logs in at {upstream} as {other} for {user}, and ACLs and quotas are copied for {login}: correct users in the file, or the login",
+    "`users` of the file and the logins of the kproxies must name the same user of the target. Otherwise a user would have "
+    "other rights than before, and another name in the logs of the brokers.",
+)
+USER_LACKS_RIGHTS = Message(
+    "logs in at {upstream}{login}, and is not allowed there: {rights}",
+    "ACLs of the source give these rights to the user, and the brokers of the other cluster do not. Run `kproxy migrate "
+    "prepare` again, which copies ACLs, or create them there; look for rules that deny.",
+)
+USER_RIGHTS_UNKNOWN = Message(
+    "{kproxies} could not find out at {upstream} whether it is allowed: {reasons}",
+    "These brokers do not report what a user may do, or have given another answer than Kafka's. Try it with a client of this "
+    "user at the other cluster.",
+)
+LOGINS_NOT_TRIED = Message(
+    "has not tried whether users can log in at {upstream}: {error}",
+    "The driver asks each kproxy to log in to the other cluster for each user. Without that, some users might be refused after "
+    "the switch.",
+)
 UPSTREAM_UNREACHABLE = Message(
     "cannot connect to its upstream {name}: see its log and /status",
     "See [Reaching brokers](#reaching-brokers).",

@@ -17,6 +17,8 @@ class Credentials(Protocol):
     """A source of credentials for logins to the brokers of one cluster. `blocking_calls` runs what may block."""
 
     blocking_calls: BlockingCalls
+    username: str
+    """The user name of the last login; "" if it had none, or a token."""
 
     async def mechanism(self, host: str) -> tuple[Mechanism, str]:
         """Return the mechanism of one login, to the broker that advertises `host`, and the key of its credentials.
@@ -42,6 +44,7 @@ class ConfiguredCredentials:
     def __init__(self, config: ClusterConfig, blocking_calls: BlockingCalls) -> None:
         self._config = config
         self.blocking_calls = blocking_calls
+        self.username = config.sasl_username or ""
         self._password = secrets.CachedSecret(self._run_password_command)
         self._token = secrets.CachedSecret(self._fetch_token)
 

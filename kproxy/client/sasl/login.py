@@ -102,6 +102,14 @@ class SaslLogin:
         self._one_by_one = asyncio.Lock()
         self._no_warning_until = 0.0
 
+    is_of_user = False
+    """True if it is the login of one user who has logged in at kproxy."""
+
+    @property
+    def username(self) -> str:
+        """The user name of the last login; "" if it had none, or a token."""
+        return self._credentials.username
+
     async def prepare(self, address: Address, name: str) -> LoginAttempt:
         """Return the attempt to log in at `address`, to the broker that advertises the host `name`.
 

@@ -57,6 +57,8 @@ class NoUserLogin(UserLoginRefused):
 class UserLogin(SaslLogin):
     """The logins of one user to the brokers of one upstream. A refusal is a UserLoginRefused."""
 
+    is_of_user = True
+
     async def prepare(self, address: Address, name: str) -> LoginAttempt:
         """Return the attempt to log in. Raises UserLoginRefused and UpstreamError."""
         with _of_user():
@@ -198,10 +200,12 @@ class _UserCredentials:
     def __init__(self, logins: UserLogins, user: str) -> None:
         self._logins, self._user = logins, user
         self.blocking_calls = logins.blocking_calls
+        self.username = ""
 
     async def mechanism(self, host: str) -> tuple[Mechanism, str]:
         """Return the mechanism of one login, and its credentials."""
         login = await self._logins.find(self._user)
+        self.username = login.username
         name = self._logins.mechanism_of(login, self._user)
         if login.token is not None:
             return OAuthBearer(login.token, {}), login.token

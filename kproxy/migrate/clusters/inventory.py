@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kproxy.protocol.wire.acls import OPERATIONS, RESOURCES
+
 # The configurations of a topic that decide whether records can be copied as they are, and how long they stay.
 RELEVANT_CONFIGS = (
     "cleanup.policy",
@@ -21,24 +23,6 @@ RELEVANT_CONFIGS = (
     "retention.bytes",
     "retention.ms",
 )
-# Kafka's numbers (KIP-4), by their names.
-OPERATIONS = {
-    3: "Read",
-    4: "Write",
-    5: "Create",
-    6: "Delete",
-    7: "Alter",
-    8: "Describe",
-    9: "ClusterAction",
-    10: "DescribeConfigs",
-    11: "AlterConfigs",
-    12: "IdempotentWrite",
-    2: "All",
-    13: "CreateTokens",
-    14: "DescribeTokens",
-    15: "TwoPhaseCommit",
-}
-RESOURCES = {2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,14 @@ def read_inventory(admin: Admin, is_selected: Callable[[str], bool] = lambda _: 
     return _InventoryReader(admin, is_selected).read(sample)
 
 
+def read_access(admin: Admin, is_selected: Callable[[str], bool]) -> Inventory:
+    """Return the part of an inventory that says who may do what: topics without details, ACLs and quotas.
+
+    Raises UpstreamError if the cluster does not reply.
+    """
+    return _InventoryReader(admin, is_selected).read_access()
+
+
 def read_logged_producer_ids(
     admin: Admin, is_selected: Callable[[str], bool]
 ) -> tuple[dict[TopicPartition, frozenset[int]] | None, tuple[InventoryGap, ...]]:
@@ -95,6 +103,19 @@ class _InventoryReader(PermissionAwareQueries):
             time.sleep(max(0.0, began + sample - time.monotonic()))
             inventory = replace(inventory, topics=self.topics.measure_rates(topics, ends, began))
         return replace(inventory, gaps=tuple(dict.fromkeys(self.gaps)))
+
+    def read_access(self) -> Inventory:
+        acls = self.try_query("the ACLs", self._acls, "Describe", "the cluster")
+        return Inventory(
+            cluster_id="",
+            version=self.admin.version,
+            brokers=(),
+            topics=self.topics.list_topics(),
+            acls=acls,
+            quotas=self.try_query("the quotas", self._quotas, "DescribeConfigs", "the cluster"),
+            has_authorizer=self.has_authorizer,
+            gaps=tuple(dict.fromkeys(self.gaps)),
+        )
 
     def _brokers(self) -> Iterator[BrokerInventory]:
         for node in self.nodes:

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.clusters.inventory import (
-    OPERATIONS,
     RELEVANT_CONFIGS,
     InventoryGap,
     PartitionInventory,
     TopicInventory,
 )
 from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.protocol.wire.acls import OPERATIONS
 from kproxy.protocol.wire.errorcodes import ErrorCode, error_name
 
 T = TypeVar("T")

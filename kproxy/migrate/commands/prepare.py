@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,13 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     from kproxy.migrate.plan.plan import plan_to_json
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.user_logins import check_planned_logins
 
     migration = read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         migration_plan = clusters.examine(sample, _log_progress).plan
+    login_findings = tuple(check_planned_logins(migration, migration_plan.source))
+    migration_plan = replace(migration_plan, login_findings=login_findings)
     if as_json:
         click.echo(json.dumps(plan_to_json(migration_plan), indent=2))
     else:

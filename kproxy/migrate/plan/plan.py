@@ -17,7 +17,7 @@ from kproxy.migrate.plan.estimate import (
     Estimate,
     estimate_migration,
 )
-from kproxy.migrate.plan.principals import selected_topics
+from kproxy.migrate.plan.principals import selected_topics, users_with_rights
 from kproxy.migrate.plan.rules import evaluate_rules
 from kproxy.migrate.spec.migration import Migration
 
@@ -50,6 +50,9 @@ class MigrationPlan:
     """Rights on the target that are missing, found by trying."""
     changed_topics: Mapping[str, str] = field(default_factory=dict)
     """By source topic with copied records, how the topic was changed since."""
+
+    login_findings: Sequence[Diagnostic] = ()
+    """What trying the logins of users at the target has shown."""
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -98,6 +101,10 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
         "source": _cluster_to_json(plan.source),
         "target": _cluster_to_json(plan.target),
         "topics": [asdict(row) for row in plan.topics()],
+        "users": {
+            user: {"target": plan.migration.target_user(user), "has": has}
+            for user, has in users_with_rights(plan.source).items()
+        },
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
         "findings": [to_json(finding) for finding in plan.findings],
         "estimate": {

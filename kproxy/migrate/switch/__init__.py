@@ -6,6 +6,8 @@ readiness            checks that the kproxies can be switched (pure)
 client_effects       what clients observe during a switch (pure)
 transactions         open transactions of a cluster, and ending them
 client_selection     the option `--only`: the clients that are switched by themselves (pure)
+expected_users       the users that must be able to log in where clients are moved, and their rights (pure)
+user_logins          lets the kproxies try these logins and rights
 final_sync           the last round of the copy, its verification, and the last positions
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies

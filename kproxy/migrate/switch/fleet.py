@@ -30,12 +30,16 @@ from kproxy.proxy.admin.client import AdminClient, tls_context
 from kproxy.proxy.switching.asjson import PART
 from kproxy.proxy.switching.participant import Command, CommandType
 from kproxy.proxy.switching.parts import split_unit, unit_name
+from kproxy.proxy.switching.userchecks import UserCheck, UserCheckRequest, parse_reply
 
 T = TypeVar("T")
 
 SWITCH_PATH = "/switch"
+LOGINS_PATH = "/switch/logins"
 # For one answer, in seconds. A hold lasts 25 at most.
 REPLY_TIMEOUT = 3.0
+# A kproxy gives up after 50.
+_LOGINS_TIMEOUT = 60.0
 _KUBERNETES_TIMEOUT = 10.0
 # Between the name of a kproxy and that of a part of its cluster.
 _PART_SEPARATOR = " "
@@ -52,7 +56,7 @@ class MissingKproxy(AdminClient):
     def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
         raise AdminError(f"kproxy {self.address.host} no longer exists; --lost leaves it out")
 
-    def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
+    def post(self, path: str, value: object, also: Collection[int] = (), seconds: float | None = None) -> object:
         return self.get(path)
 
 
@@ -95,6 +99,15 @@ class Kproxy:
     def for_part(self, part: str) -> Kproxy:
         """Return the same kproxy for a part of its cluster; the name contains the part."""
         return Kproxy(f"{self.name}{_PART_SEPARATOR}{part}", self.client, unit_name(self.cluster, part))
+
+    def check_users(self, request: UserCheckRequest) -> dict[str, UserCheck]:
+        """Let it log in for users, and return the results. Raises AdminError."""
+        answer = self.client.post(LOGINS_PATH, request.to_json(), also=(400, 409), seconds=_LOGINS_TIMEOUT)
+        try:
+            return parse_reply(answer, request)
+        except ValueError as error:
+            why = f"refuses: {error}" if str(error) else f"returned no valid reply at {LOGINS_PATH}"
+            raise AdminError(f"{self.name} {why}") from None
 
     def send(self, command: Command) -> ClusterReply:
         """Send a command, and return the state of the cluster after it.

@@ -39,6 +39,8 @@ class ConnectedClient:
     """True if it has fetched records."""
     writes: bool = False
     """True if it has written records."""
+    user: str = ""
+    """The user who has logged in at kproxy, "" if clients do not log in there."""
     login: str = ""
     """The SASL mechanism with which it logs in itself, "" if it does not."""
     produces: str = ""
@@ -201,8 +203,8 @@ def _client(value: object) -> ConnectedClient:
     fields = _mapping(value)
     warnings = fields.get("sees") or []
     texts = tuple(_text(text) for text in _list([warnings] if isinstance(warnings, str) else warnings))
-    name, address, software, login, produces = (
-        _text(fields.get(key) or "") for key in ("client", "address", "software", "login", "produces")
+    name, address, software, user, login, produces = (
+        _text(fields.get(key) or "") for key in ("client", "address", "software", "user", "login", "produces")
     )
     reads, writes = fields.get("reads") is True, fields.get("writes") is True
     return ConnectedClient(
@@ -212,6 +214,7 @@ def _client(value: object) -> ConnectedClient:
         warnings=texts,
         reads=reads,
         writes=writes,
+        user=user,
         login=login,
         produces=produces,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from kproxy import __version__
@@ -12,14 +12,16 @@ from kproxy.base.errors import KproxyError
 from kproxy.base.format import format_count, format_duration
 from kproxy.base.messages.migrations import HOLD_TOO_LONG, PRODUCER_IDS_OVERLAP, TOO_MUCH_LAG
 from kproxy.migrate.clusters import producerids, topic_identities
+from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory
-from kproxy.migrate.clusters.inventory_reader import read_inventory, read_logged_producer_ids
+from kproxy.migrate.clusters.inventory_reader import read_access, read_inventory, read_logged_producer_ids
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch import client_effects
+from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users
 from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings, list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import KproxyReply
@@ -121,6 +123,23 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
             yield Diagnostic(WARNING, "producer ids", f"in the target's log could not be read: {gap.reason}")
         if (finding := client_effects.check_producer_ids(logged_ids or {}, usage.floor)) is not None:
             yield finding
+
+
+def read_expected_users(
+    migration: Migration, source: Admin, seen: Collection[str], *, back: bool
+) -> tuple[list[ExpectedUser], list[Diagnostic]]:
+    """Return the users that must be able to log in where clients are moved, and what could not be read of them.
+
+    `migration` is that of the file, and `source` is its source; `back`: clients are moved to it. `seen` are the users
+    of connected clients.
+    """
+    access = read_access(source, migration.selects_topic)
+    findings = [
+        Diagnostic(WARNING, "users", f"{gap.subject} of the source could not be read: {gap.reason}")
+        for gap in access.gaps
+        if gap.subject in ("the ACLs", "the quotas")
+    ]
+    return expected_users(migration, access, seen, back=back), findings
 
 
 def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[Diagnostic]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.transactions import OpenTransaction
+from kproxy.migrate.switch.user_logins import check_users
 from kproxy.proxy.switching.parts import Part, split_unit, unit_name
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
 
@@ -320,11 +321,22 @@ class SyncedSwitch(SwitchRun):
             clients = [client for reply in self.unit_replies() for client in reply.clients]
             affected = [client for client in clients if part is None or part.has(client.name)]
             self.report_findings(check_clients(affected, switched_before=was_switched_before(last)))
+            self._check_logins(sides, {client.user for client in affected if client.user})
             first = not was_switched_before(last) and not self._sync.others_write
             self.report_findings(preflight.check_clusters(sides, first=first))
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None
                 self.wait_for_sessions(sides.target, self._sync.groups)
+
+    def _check_logins(self, sides: ClusterPair, seen: Collection[str]) -> None:
+        """Let each kproxy log in for each user, also for those whose clients are not connected now."""
+        back = self._setup.kind == ROLLBACK
+        source = sides.target if back else sides.source
+        users, findings = preflight.read_expected_users(self.context.migration, source, seen, back=back)
+        if self._setup.selection is not None:
+            users = [user for user in users if user.is_seen]
+        self.report_findings(findings)
+        self.report_findings(check_users(self.context.fleet, users, self._setup.target_upstream))
 
     def _choose_groups(self, parts: Sequence[MovedPart], members: GroupMembers) -> None:
         """Choose the groups whose positions are translated: not those that already continue on the target."""

@@ -1,5 +1,6 @@
 """The Kafka protocol as bytes, sans-IO.
 
+    acls         the operations and resources of ACLs
     api          API keys, names, the newest version of each that kproxy supports, header versions
     errorcodes   Kafka's error codes
     primitives   reads and writes the base types of the protocol, with bounds checks

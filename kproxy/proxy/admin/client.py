@@ -100,12 +100,12 @@ class AdminClient:
         target = f"{path}?{urlencode(query)}" if query else path
         return self._json(self._ask("GET", target, None, self._seconds))
 
-    def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
-        """Send a JSON value, and return the JSON value of the reply.
+    def post(self, path: str, value: object, also: Collection[int] = (), seconds: float | None = None) -> object:
+        """Send a JSON value, and return the JSON value of the reply, which may take `seconds`.
 
         `also` are further allowed statuses. Raises AdminError.
         """
-        return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds), also)
+        return self._json(self._ask("POST", path, json.dumps(value).encode(), seconds or self._seconds), also)
 
     def stream(self, path: str, query: Mapping[str, str], longest: int = _MOST_TEXT) -> Iterator[bytes]:
         """Yield the lines of a page without an end, of at most `longest` bytes each.

@@ -61,6 +61,8 @@ class AdminSources:
     """The JSON of `/switch`."""
     switch: Callable[[object], SwitchCommandResult] | None = None
     """Executes the command in the body of POST /switch."""
+    switch_logins: Callable[[object], Awaitable[SwitchCommandResult]] | None = None
+    """Checks the users in the body of POST /switch/logins."""
     may_switch: Callable[[], bool] = lambda: True
     """Returns True if a cluster can be switched now."""
 
@@ -212,6 +214,12 @@ async def switches(sources: AdminSources, request: Request) -> Reply:
 async def switch(sources: AdminSources, request: Request) -> Reply:
     assert sources.switch is not None  # or there is no such route
     answer = sources.switch(request.body)
+    return Reply(_SWITCH_STATUS[answer.outcome], answer.body, JSON)
+
+
+async def switch_logins(sources: AdminSources, request: Request) -> Reply:
+    assert sources.switch_logins is not None  # or there is no such route
+    answer = await sources.switch_logins(request.body)
     return Reply(_SWITCH_STATUS[answer.outcome], answer.body, JSON)
 
 

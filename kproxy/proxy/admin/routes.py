@@ -104,6 +104,15 @@ TABLE: tuple[AdminRoute, ...] = (
     # It names clients. And an operator who can read it without the token would think that the switch needs none either.
     AdminRoute("/switch", handlers.switches, token=TokenRule.ALWAYS, refuses_browsers=True, needs="switches"),
     AdminRoute("/switch", handlers.switch, "POST", token=TokenRule.ALWAYS, most_body=_MOST_COMMAND, needs="switch"),
+    # It changes nothing, but kproxy logs in to brokers for it.
+    AdminRoute(
+        "/switch/logins",
+        handlers.switch_logins,
+        "POST",
+        token=TokenRule.ALWAYS,
+        most_body=_MOST_COMMAND,
+        needs="switch_logins",
+    ),
 )
 
 

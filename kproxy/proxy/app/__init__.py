@@ -5,6 +5,7 @@
     switchregistry  the switches of clusters that have two upstreams, as the admin endpoint sees them
     unitswitch      the switch of one unit: its events, timers and effects, each step written down first
     statedir        what is written down: `--state-dir`
+    userchecks      the checks before a switch that users can log in to the other cluster
     effects         what a switch does to clusters and sessions
     control         how the process ends: signals, `--exit-with`, `/quit`, drain
     reload          takes over a new configuration while kproxy runs, and notices changed files

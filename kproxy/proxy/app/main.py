@@ -51,6 +51,7 @@ from kproxy.proxy.watch.frames import FrameFeed, frame_filter
 if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
     from kproxy.proxy.app.switchregistry import SwitchRegistry
+    from kproxy.proxy.app.userchecks import UserChecks
     from kproxy.proxy.watch.live import Live
 
 log = logging.getLogger(__name__)
@@ -114,6 +115,7 @@ class App:
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
         self._clusters: Clusters | None = None
         self._switching: SwitchRegistry | None = None
+        self._user_checks: UserChecks | None = None
         self._state_dir: StateDir | None = None
         self._reloader = (
             None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._keep_active)
@@ -187,6 +189,7 @@ class App:
                     live=self._page(page, feed, events),
                     switches=self._switch_json,
                     switch=self._switch,
+                    switch_logins=self._check_logins,
                     may_switch=lambda: self._switching is not None,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
@@ -366,6 +369,13 @@ class App:
     def _switch(self, body: object) -> SwitchCommandResult:
         assert self._switching is not None
         return self._switching.handle_request(body)
+
+    async def _check_logins(self, body: object) -> SwitchCommandResult:
+        if self._user_checks is None:
+            from kproxy.proxy.app.userchecks import UserChecks  # few need it
+
+            self._user_checks = UserChecks(lambda: self._gateways)
+        return await self._user_checks.handle_request(body)
 
     def status(self) -> Status:
         """Return the present state of the process."""

@@ -248,6 +248,7 @@ class SwitchRegistry:
                     "sessions": len(client_sessions),
                     "reads": any(session.reads for session in client_sessions),
                     "writes": any(session.writes for session in client_sessions),
+                    "user": next((session.user for session in client_sessions if session.user), ""),
                     "login": next((session.login for session in client_sessions if session.login), ""),
                     "produces": next((session.produces for session in client_sessions if session.produces), ""),
                 }

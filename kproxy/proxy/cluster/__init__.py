@@ -16,6 +16,7 @@ routewatch          looks at forwards that no session uses: whether they still l
 explorer            finds the nodes and their routes, at start and in the background
 report              the state of the cluster at one moment, for `kproxy.proxy.status`
 encryption          TLS to the cluster's brokers and from its clients, as configured
+usercheck           checks that a user can log in to an upstream, and has some rights there
 upstream            one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer; the local
                     addresses that kproxy has put in place of advertised ones
 nodeports           the listeners of the nodes

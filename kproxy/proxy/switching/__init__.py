@@ -8,6 +8,7 @@
     writes        which requests are writes
     producers     how a producer writes: plain, idempotent, in transactions
     caps          the newest API versions that clients may use where a cluster can be switched
+    userchecks    the check that users can log in to an upstream and have their rights there, as JSON
     logins        how clients log in to each upstream, and whether they still can after a switch
     transactions  error codes for a producer whose transaction began in the former cluster
     clientsoftware  clients by the software that they name, and by their client ids: Streams, Connect, franz-go, …

@@ -62,7 +62,10 @@ class Running:
             self.quits.append("switch")
             return SwitchCommandResult(outcome, json.dumps(body).encode())
 
-        self.set(switches=switches, switch=switch)
+        async def logins(body: object) -> SwitchCommandResult:
+            return switch(body)
+
+        self.set(switches=switches, switch=switch, switch_logins=logins)
 
     def enable_quit(self) -> None:
         self.set(quit=lambda: self.quits.append("asked"))

@@ -227,7 +227,12 @@ def sources() -> AdminSources:
     return AdminSources(
         Metrics(), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
         frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: SwitchCommandResult("done", b"{}"),
+        switch_logins=no_logins,
     )  # fmt: skip
+
+
+async def no_logins(body: object) -> SwitchCommandResult:
+    return SwitchCommandResult("done", b"{}")
 
 
 def no_switches() -> bytes:

@@ -50,6 +50,16 @@ The tests install kproxy and PySpark in one Python. With kproxy's plugin, a driv
 write 1,000 records to a topic and read them back, and a streaming query counts them. An executor is killed, and the
 executor that replaces it reads the topic too. The results:
 """,
+    "Moves": """\
+The test moves all topics and clients of a cluster to another one with the commands of `kproxy migrate` from `plan` to
+`finish`: `switch --reversible`, `rollback`, and `switch`. Each cluster has three brokers whose names cannot be
+resolved, and the clients connect through three kproxies and are not stopped. Clients are those of Kafka 4.4.0:
+idempotent and transactional producers, consumers, and Kafka Streams with `exactly_once_v2`; with brokers 4.4.0 on
+both sides also consumers with `group.protocol=consumer`, and Streams with `group.protocol=streams`. `works`: by the
+logs of both clusters and what the clients printed, no record was lost, doubled or out of order, and each group
+continued at its exact position after each of the three moves. [flip.md](flip.md#what-clients-see) has the details.
+The results:
+""",
 }
 """The parts of the page below the table, in order: heading → what the tests do."""
 

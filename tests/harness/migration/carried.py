@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
 from kproxy.migrate.spec.migration import Migration
+from kproxy.protocol.wire.errorcodes import COORDINATOR_MOVES
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients.flow import Log
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import topics
+from tests.harness.process import wait_until
 from tests.harness.topics import read_topic
 
 # The source's brokers have not handed out any id from here on, in a test.
@@ -44,10 +46,19 @@ def apart(sides: TwoSides) -> None:
 
 
 def positions(bootstrap: str, group: str) -> list[TopicPartition]:
-    """Return the positions of a group."""
+    """Return the positions of a group. Waits for a coordinator that moves or loads, as after a restart."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # which must live until the answer has come
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
-    return found.topic_partitions or []
+
+    def read() -> tuple[list[TopicPartition]] | None:
+        try:
+            found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+        except KafkaException as error:
+            if error.args[0].code() in COORDINATOR_MOVES:
+                return None
+            raise
+        return (found.topic_partitions or [],)
+
+    return wait_until(read, f"the positions of {group}")[0]
 
 
 def carry(sides: TwoSides, topic: str, *groups: str) -> None:

@@ -24,8 +24,10 @@ from kproxy.proxy.access.names import Name, body_at, decode
 
 MOST_PARTITIONS = 2_000
 """The most topics and partitions of one request that kproxy reads: some milliseconds of work."""
+BATCH_HEAD = 61
+"""The bytes of a record batch before its records."""
 _API = ApiKey.PRODUCE
-_BY_ID = 13
+BY_ID = 13
 """The first version whose topics have ids in place of names."""
 
 
@@ -43,11 +45,14 @@ class ProduceReader:
     """Reads a Produce request, a frame that comes in any chunks. Of its records it keeps nothing.
 
     `acks` is None until it has been read. `count` is the number of topics, -1 until it has been read; it stands at
-    frame[count_at:topics_at]. The last of `topics` may not be complete yet.
+    frame[count_at:topics_at]. The last of `topics` may not be complete yet; its `partition_count` partitions stand at
+    frame[partitions_at:]. `on_batch` receives the topic, the number of a partition, and the first BATCH_HEAD
+    bytes of its records, or all if there are fewer.
     """
 
-    def __init__(self, version: int) -> None:
-        self._version, self._flexible = version, _API.is_flexible(version)
+    def __init__(self, version: int, on_batch: Callable[[ProduceTopic, int, Buffer], None] | None = None) -> None:
+        self.version, self._flexible = version, _API.is_flexible(version)
+        self._on_batch = on_batch
         self._size, self._width = (0, 0) if self._flexible else (2, 4)  # of sizes and counts; 0 is a varint
         self._rest = b""  # what has come of the field that is read next
         self._skip = 0
@@ -55,9 +60,11 @@ class ProduceReader:
         self._topics_left = self._partitions_left = 0
         self._step: Callable[[Buffer, int, int], int] | None = self._head
         self._elements = 0
+        self.transactional_id: bytes | None = None
         self.acks: int | None = None
         self.count = -1
         self.count_at = self.topics_at = 0
+        self.partition_count = self.partitions_at = 0
         self.topics: list[ProduceTopic] = []
 
     @property
@@ -67,7 +74,7 @@ class ProduceReader:
 
     def name(self, topic: ProduceTopic) -> Name:
         """Return the name of a topic; None if it has only an id."""
-        return None if self._version >= _BY_ID else decode(topic.key)
+        return None if self.version >= BY_ID else decode(topic.key)
 
     def feed(self, chunk: Buffer) -> None:
         """Take the next bytes of the frame. Raises WireError if they are malformed, or have too many partitions."""
@@ -93,9 +100,9 @@ class ProduceReader:
         """Read the header, the transactional id, acks, and the number of topics."""
         if end < 14:
             raise Underflow
-        at = body_at(data, _API, self._version)
-        if self._version >= 3:
-            _, at = read_string(data, at, end, compact=self._flexible, nullable=True)
+        at = body_at(data, _API, self.version)
+        if self.version >= 3:
+            self.transactional_id, at = read_string(data, at, end, compact=self._flexible, nullable=True)
         if end - at < 6:
             raise Underflow
         (self.acks,) = INT16.unpack_from(data, at)
@@ -116,7 +123,7 @@ class ProduceReader:
 
     def _topic(self, data: Buffer, at: int, end: int) -> int:
         start = at
-        if self._version >= _BY_ID:
+        if self.version >= BY_ID:
             if end - at < 16:
                 raise Underflow
             key, at = bytes(data[at : at + 16]), at + 16
@@ -127,6 +134,7 @@ class ProduceReader:
         self._count(count)
         self.topics.append(ProduceTopic(key, self._passed + start))
         self._partitions_left = count
+        self.partition_count, self.partitions_at = count, self._passed + at
         self._step = self._partition if count else self._topic_end
         return at
 
@@ -135,6 +143,11 @@ class ProduceReader:
             raise Underflow
         (number,) = INT32.unpack_from(data, at)
         size, at = read_size(data, at + 4, end, self._width, True)
+        if self._on_batch is not None:
+            shown = at + min(max(0, size), BATCH_HEAD)
+            if shown > end:
+                raise Underflow
+            self._on_batch(self.topics[-1], number, data[at:shown])
         self.topics[-1].partitions.append(number)
         self._skip = max(0, size)
         self._step = self._partition_end
@@ -158,7 +171,7 @@ class ProduceReader:
 
 def refused_topics(topics: Sequence[ProduceTopic], version: int, text: str) -> list[dict[str, Any]]:
     """Return these topics as they stand in a response: each of their partitions is refused."""
-    name = "TopicId" if version >= _BY_ID else "Name"
+    name = "TopicId" if version >= BY_ID else "Name"
     refused = {
         "ErrorCode": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         "ErrorMessage": text,

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
+from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.base.address import Address
@@ -29,7 +30,9 @@ SECONDS = 5.0
 """The time for one reply."""
 MAX_REPLY = 32 * 1024 * 1024
 """The most bytes of one reply: /status of the largest cluster has a few MiB."""
+LONGEST_JSON_LINE = 1024 * 1024
 _MOST_TEXT = 64 * 1024
+_LONGEST_PAGE = 60.0  # seconds for a page of lines
 _ASK_AGAIN = 0.1
 # Even if less time is left, a reply may take this many seconds: a handshake on a busy machine takes tenths.
 _LEAST = 1.0
@@ -134,6 +137,31 @@ class AdminClient:
         finally:
             connection.close()
         raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
+
+    def read_lines(self, path: str, longest: int = LONGEST_JSON_LINE) -> list[Mapping[str, Any]]:
+        """Return the JSON objects of a page of lines that ends with a line `{"end": N}`, for N lines behind the first.
+
+        Raises AdminError if the page cannot be read whole, or has more than MAX_REPLY bytes.
+        """
+        lines: list[Mapping[str, Any]] = []
+        size = 0
+        deadline = time.monotonic() + _LONGEST_PAGE
+        try:
+            for line in self.stream(path, {}, longest):
+                size += len(line)
+                if size > MAX_REPLY or time.monotonic() > deadline:
+                    raise self._not_kproxy(f"its answer is larger than {MAX_REPLY} bytes, or takes too long")
+                value = json.loads(line)
+                if not isinstance(value, dict):
+                    raise ValueError
+                if "end" in value:
+                    if value["end"] != len(lines) - 1:
+                        raise ValueError
+                    return lines
+                lines.append(value)
+        except (ValueError, RecursionError):
+            raise self._not_kproxy("its answer has other lines than those of a record") from None
+        raise AssertionError("a page that ends early raises AdminError")
 
     def reload(self, seconds: float, accept: str | None = None) -> tuple[bool, Sequence[str]]:
         """Request a reload; return whether all of it was done, and the lines of the reply.

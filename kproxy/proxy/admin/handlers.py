@@ -56,6 +56,10 @@ class AdminSources:
     another Kafka cluster has taken its place, kproxy serves that one from then on."""
     frames: LineStream | None = None
     """Lines with copies of frames, like `tap`."""
+    observation: Callable[[], AsyncGenerator[bytes, None]] | None = None
+    """Lines of JSON with what clients have used; they end."""
+    observe: Callable[[object], bytes] | None = None
+    """Executes the command in the body of POST /observation, and returns JSON. Raises ValueError: what is allowed."""
 
     switches: Callable[[], bytes] | None = None
     """The JSON of `/switch`."""
@@ -179,6 +183,19 @@ def _stream_reply(begin: LineStream, request: Request) -> Reply:
     except TooManyReaders as error:
         return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return Reply(HTTPStatus.OK, b"", NDJSON, stream=stream)
+
+
+async def observation(sources: AdminSources, request: Request) -> Reply:
+    assert sources.observation is not None  # or there is no such route
+    return Reply(HTTPStatus.OK, b"", NDJSON, stream=sources.observation())
+
+
+async def observe(sources: AdminSources, request: Request) -> Reply:
+    assert sources.observe is not None  # or there is no such route
+    try:
+        return Reply(HTTPStatus.OK, sources.observe(request.body), JSON)
+    except ValueError as error:
+        return text_reply(HTTPStatus.BAD_REQUEST, str(error))
 
 
 async def home(sources: AdminSources, request: Request) -> Reply:

@@ -28,6 +28,7 @@ MOST_BODY = 64 * 1024
 milliseconds."""
 
 _MOST_COMMAND = 40 * 1024
+_MOST_OBSERVE = 1024
 
 ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """Returns the whole body of the request; raises RequestRefused if it is larger than the argument, in bytes."""
@@ -99,6 +100,9 @@ TABLE: tuple[AdminRoute, ...] = (
     AdminRoute("/tap", handlers.tap, needs="tap"),
     # It changes nothing. But it shows the names of topics, groups and users, which is more than numbers.
     AdminRoute("/tap/frames", handlers.frames, changes=True, refuses_browsers=True, needs="frames"),
+    # It names topics, groups and users, like /tap/frames.
+    AdminRoute("/observation", handlers.observation, changes=True, refuses_browsers=True, needs="observation"),
+    AdminRoute("/observation", handlers.observe, "POST", most_body=_MOST_OBSERVE, needs="observe"),
     AdminRoute("/quit", handlers.quit, "POST", needs="quit"),
     AdminRoute("/reload", handlers.reload, "POST", needs="reload"),
     # It names clients. And an operator who can read it without the token would think that the switch needs none either.

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy import __version__
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
     from kproxy.proxy.app.switchregistry import SwitchRegistry
     from kproxy.proxy.app.userchecks import UserChecks
+    from kproxy.proxy.observation.observation import Observation
     from kproxy.proxy.watch.live import Live
 
 log = logging.getLogger(__name__)
@@ -187,6 +188,8 @@ class App:
                     tap=lambda query: feed.subscribe(Filter.from_query(query)),
                     frames=lambda query: frames.subscribe(frame_filter(query)),
                     live=self._page(page, feed, events),
+                    observation=lambda: self._observation.lines(),
+                    observe=lambda body: self._observation.command(body),
                     switches=self._switch_json,
                     switch=self._switch,
                     switch_logins=self._check_logins,
@@ -361,6 +364,12 @@ class App:
             return Live(tasks.create_task, feed, self.status, self._sessions.shown, events, self._fix_lines)
 
         return lambda: live().view()
+
+    @cached_property
+    def _observation(self) -> Observation:
+        from kproxy.proxy.observation.observation import Observation  # few ask for it
+
+        return Observation(self._sessions.read_requests)
 
     def _switch_json(self) -> bytes:
         assert self._switching is not None

@@ -37,7 +37,7 @@ clientlogins        the logins of clients at kproxy: users, pauses after failure
 clusteraccess       the access rules of the cluster: they judge its sessions; what they have refused
 writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
 sessionguards       the guards of a unit's sessions after a switch
-observers           the observers of the sessions: the live feed and the packet capture
+observers           the observers of the sessions: the live feed, the packet capture, readers of requests
 unknownapis         the warnings that brokers offer APIs which kproxy keeps from clients
 tasks               task groups in which a failed task does not end the others
 

@@ -12,6 +12,7 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.cluster.clientconnection import ClientConnection
 from kproxy.proxy.cluster.clientroute import ClusterUpdate, DialNode, LocaliseForHost
 from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.observers import NewSessionReader
 from kproxy.proxy.cluster.pendingconnections import NodeExists
 from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.topology import NodeKey
@@ -45,6 +46,7 @@ class AllSessions:
         self._former: list[Sessions] = []  # of clusters that are no longer served
         self._emit: Emit | None = None  # while there is an observer
         self._emit_frame: EmitFrame | None = None  # while there is a capture
+        self._new_reader: NewSessionReader | None = None  # while requests are read
         metrics.in_flight = self.in_flight
 
     def add_clusters(self, gateways: Sequence[Gateway]) -> None:
@@ -69,6 +71,7 @@ class AllSessions:
         self.clusters[config.name] = sessions
         sessions.watch(self._emit)
         sessions.capture(self._emit_frame)
+        sessions.read_requests(self._new_reader)
         return sessions
 
     def handle_client(self, name: str, connection: ClientConnection, first: bytes) -> None:
@@ -97,6 +100,12 @@ class AllSessions:
         self._emit_frame = emit
         for sessions in self.clusters.values():
             sessions.capture(emit)
+
+    def read_requests(self, new_reader: NewSessionReader | None) -> None:
+        """Let readers read the requests of all sessions, present and future; None: stop."""
+        self._new_reader = new_reader
+        for sessions in self.clusters.values():
+            sessions.read_requests(new_reader)
 
     def shown(self) -> Sequence[SessionStatus]:
         """Return the status of the sessions of all clusters, of at most MOST_SESSIONS."""

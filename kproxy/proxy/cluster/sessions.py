@@ -93,6 +93,7 @@ class Sessions:
         self._configure_logins(config)
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
+        self.read_requests = self._observers.read_requests
 
     def _configure_logins(self, config: ClusterConfig) -> None:
         if not config.client_sasl:
@@ -462,7 +463,8 @@ class Sessions:
         return ((session, partial(self._labels, connection)) for connection, session in self._open())
 
     def _labels(self, connection: ClientConnection) -> SessionLabels:
-        return SessionLabels(self._name, connection.node.label, str(connection.peer), connection.user)
+        upstream = connection.present_route.config.upstream
+        return SessionLabels(self._name, connection.node.label, str(connection.peer), connection.user, upstream)
 
     def shown(self) -> Iterator[SessionStatus]:
         """Yield the status of each open session."""

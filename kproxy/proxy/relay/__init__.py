@@ -14,7 +14,7 @@
     side                  one of the two connections of a session, and the bytes that it has not taken yet
     observer              sans-IO: observes which requests and responses pass
     errorcode             sans-IO: the first error code of a response
-    observedconversation  sans-IO: a conversation with an observer, a capture, or both
+    observedconversation  sans-IO: a conversation with an observer, a capture, or a reader of requests
     session               the data plane: moves bytes between the two sides, with back-pressure
 
 `relay` gets "the local addresses for these endpoints" as a callable, so it never imports `cluster`.

@@ -26,7 +26,12 @@ from kproxy.base.messages.runtime import DATA_PLANE_DEFECT
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import INT32, Buffer
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, ObservedConversation
+from kproxy.proxy.relay.observedconversation import (
+    EmitExchange,
+    EmitFrame,
+    NewRequestReader,
+    ObservedConversation,
+)
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.proxy.relay.side import Side, Step
@@ -137,19 +142,24 @@ class Session:
 
     # For observers
 
-    def observe(self, exchanges: EmitExchange | None, frames: EmitFrame | None = None) -> None:
-        """Emit each exchange, and a copy of each frame, from now on; both None: stop.
+    def observe(
+        self,
+        exchanges: EmitExchange | None,
+        frames: EmitFrame | None = None,
+        new_reader: NewRequestReader | None = None,
+    ) -> None:
+        """Emit each exchange, and a copy of each frame, and let requests be read, from now on; all None: stop.
 
         Observation is free when off: it replaces the two steps of the session, and puts them back.
         """
         if self.closed:
             return
-        wanted = exchanges is not None or frames is not None
+        wanted = exchanges is not None or frames is not None or new_reader is not None
         if wanted and self._observation is None:
             observed = self._observation = ObservedConversation(self.conversation)
             self._set_steps(observed.from_client, observed.from_upstream)
         if self._observation is not None:
-            self._observation.set_sinks(exchanges, frames)
+            self._observation.set_sinks(exchanges, frames, new_reader)
             if not wanted:
                 self._observation = None
                 self._set_steps(*self._steps)

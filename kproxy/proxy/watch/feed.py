@@ -24,13 +24,15 @@ from kproxy.proxy.relay.observer import Exchange
 class SessionLabels:
     """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address.
 
-    `user` is the user who has logged in at kproxy, "" if there is none.
+    `user` is the user who has logged in at kproxy, "" if there is none. `upstream` is the name of the upstream,
+    "" if the cluster has one only.
     """
 
     cluster: str
     node: str
     client: str
     user: str = ""
+    upstream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,11 @@ class Running:
             return b"[]\n"
 
         self.set(tap=lambda query: lines(), live=lines, sessions=sessions, frames=lambda query: lines())
+        self.set(observation=lines, observe=self._observe)
+
+    def _observe(self, body: object) -> bytes:
+        self.quits.append("observe")
+        return b"{}"
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)

@@ -111,7 +111,7 @@ def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: AdminR
 def test_browsers_are_refused_where_something_happens(
     running: Running, route: AdminRoute, headers: dict[str, str]
 ) -> None:
-    known = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True, "/switch": True}
+    known = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True, "/switch": True, "/observation": True}
     refuses = known.get(route.path, route.method != "GET")
     status, _ = ask(running, route, **headers)
     assert (status == 403) == refuses
@@ -228,6 +228,7 @@ def sources() -> AdminSources:
         Metrics(), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
         frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: SwitchCommandResult("done", b"{}"),
         switch_logins=no_logins,
+        observation=no_frames, observe=lambda body: b"{}",
     )  # fmt: skip
 
 

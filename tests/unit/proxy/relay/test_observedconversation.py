@@ -7,8 +7,9 @@ import pytest
 from kproxy.protocol.capture.sessioncapture import RedactedFrame
 from kproxy.protocol.rewrite.apiversions import unsupported_version
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.observedconversation import ObservedConversation
-from kproxy.proxy.relay.observer import Exchange
+from kproxy.proxy.relay.observer import Exchange, ObserverStart
 from tests.unit.kafka_frames import Talk, request, response
 from tests.unit.proxy.relay.talking import metadata_body
 
@@ -91,3 +92,60 @@ def test_a_defect_of_those_who_look_on_ends_no_session(frames: bool, caplog: pyt
     assert [one for one in caplog.messages if "defect in" in one and "please report it" in one]
     assert len(caplog.messages) == 1  # it is not asked again
     observation.set_sinks(None, None)
+
+
+class Noting:
+    """A reader of requests."""
+
+    def __init__(self, start: ObserverStart) -> None:
+        self.read = b""
+        self.stopped = False
+
+    def from_client(self, chunk: Buffer, now: float) -> None:
+        if bytes(chunk) == b"":
+            raise AssertionError("nothing has come")
+        self.read += bytes(chunk)
+
+
+def test_a_reader_of_requests_reads_beside_an_observer() -> None:
+    talk, exchanges, readers = Talk(), list[Exchange](), list[Noting]()
+    observation = ObservedConversation(talk.conversation)
+
+    def new_reader(start: ObserverStart) -> Noting:
+        readers.append(Noting(start))
+        return readers[-1]
+
+    observation.set_sinks(None, None, new_reader)
+    observation.set_sinks(exchanges.append, None, new_reader)
+    assert passed(observation) == passed(Talk())
+    assert [reader.read for reader in readers] == [HELLO + ASK]
+    assert len(exchanges) == 2
+    observation.set_sinks(exchanges.append, None, None)
+    observation.from_client(HELLO, 3.0)
+    assert readers[0].read == HELLO + ASK
+
+
+def test_a_reader_that_has_stopped_is_replaced() -> None:
+    readers: list[Noting] = []
+
+    def new_reader(start: ObserverStart) -> Noting:
+        readers.append(Noting(start))
+        readers[-1].stopped = True
+        return readers[-1]
+
+    observation = ObservedConversation(Talk().conversation)
+    observation.set_sinks(None, None, new_reader)
+    passed(observation)
+    assert [reader.read for reader in readers if reader.read] == [HELLO, ASK]
+
+
+def test_a_defect_in_a_reader_of_requests_ends_the_reading_only(caplog: pytest.LogCaptureFixture) -> None:
+    class Defective(Noting):
+        def from_client(self, chunk: Buffer, now: float) -> None:
+            raise ZeroDivisionError
+
+    observation, exchanges = ObservedConversation(Talk().conversation), list[Exchange]()
+    observation.set_sinks(exchanges.append, None, Defective)
+    assert passed(observation) == passed(Talk())
+    assert len(exchanges) == 2
+    assert caplog.text.count("defect in a reader of requests") == 1

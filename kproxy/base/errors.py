@@ -5,6 +5,7 @@
     ├── WireError       a client or a broker: bytes that are not Kafka's protocol, or not safe to pass
     ├── UpstreamError   the network: a name, an address or a broker that cannot be reached
     │   ├── NoSuchName  no name server knows the name
+    │   ├── NotBegun    a command cannot begin: a cluster that it needs cannot be reached
     │   └── ViaError    a hop of `--via` failed: no address behind it can be reached
     └── AdminError      another kproxy: its admin endpoint cannot be reached, or refuses
 
@@ -77,6 +78,10 @@ class NoSuchName(UpstreamError):
     def lasting(self) -> bool:
         """True: a missing name is usually a mistake, so trying again does not help."""
         return True
+
+
+class NotBegun(UpstreamError):
+    """A command cannot begin, because a cluster that it needs cannot be reached: it has checked and changed nothing."""
 
 
 class ViaError(UpstreamError):

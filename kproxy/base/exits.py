@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.base.errors import ConfigError, KproxyError, NotBegun
 from kproxy.base.packages import explain_missing
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -43,7 +43,7 @@ def invoke_command(command: click.Command, name: str, arguments: Sequence[str]) 
         causes = list(_causes(error))
         if session.debug:
             traceback.print_exception(error)
-        code = USAGE if all(isinstance(cause, ConfigError) for cause in causes) else FAILED
+        code = USAGE if all(isinstance(cause, ConfigError | NotBegun) for cause in causes) else FAILED
         return _complain(code, *(line for cause in causes for line in _lines(cause)))
 
 

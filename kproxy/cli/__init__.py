@@ -21,7 +21,8 @@
     completion        completion, and what a shell completes beside commands and options
     flags             makes flags from the declaration in `kproxy.config`, and their grouped help; HOST:PORT for -b
 
-Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
+Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration, or a cluster that cannot be reached;
+130 ended by Ctrl-C.
 """
 
 from __future__ import annotations

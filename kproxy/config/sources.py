@@ -6,7 +6,7 @@ A layer has text that is not validated yet, and its origin for errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace
@@ -15,6 +15,8 @@ from kproxy.config.checks import OptionPath
 from kproxy.config.declarations import ENV_PREFIX, Setting
 from kproxy.config.options import all_settings
 
+# Of an unknown word: how many allowed words are listed, how many are named if there are more, and how much is compared.
+_LISTED, _NEAREST, _LONGEST = 16, 3, 100
 # The key of a cluster under which its upstreams stand.
 UPSTREAMS = "upstreams"
 # Variables with kproxy's prefix that are no options: for the command itself, for `exec`, for the demo cluster.
@@ -113,8 +115,9 @@ def read_environment(env: Mapping[str, str]) -> Layer:
         if variable not in settings:
             if variable.startswith(BOOTSTRAP_VARIABLE) and BOOTSTRAP_VARIABLE in env:
                 continue  # a command of `kproxy exec`, which tells it the address of every cluster
+            close = closest(variable, settings, variable.upper())
             text = REMOVED.get(variable.removeprefix(ENV_PREFIX).lower()) or (
-                "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
+                "no such variable; " + suggestion(variable, close, settings, "kproxy run --help")
             )
             layer.problems.append(mistake(DiagnosticPlace(variable), "", text))
         elif value.strip():
@@ -130,12 +133,24 @@ def environment_of_commands(env: Mapping[str, str]) -> dict[str, str]:
 
 def closest(word: str, known: Iterable[str], normal: str) -> str:
     """Return the known word that was probably meant, or "". `normal` is the word in the usual spelling."""
+    known = sorted(known)
+    return next(iter(_similar(normal, known, 1, 0.75) or _similar(word, known, 1, 0.75)), "")
+
+
+def suggestion(word: str, close: str, known: Collection[str], where: str) -> str:
+    """Return what to write instead of a word: the `close` one, all allowed words, or, of many, the nearest.
+
+    `where` is the command that lists all of them.
+    """
+    if close:
+        return DID_YOU_MEAN(word=close)
+    if len(known) <= _LISTED:
+        return f"allowed: {', '.join(sorted(known))}"
+    near = ", ".join(_similar(word, sorted(known), _NEAREST, 0.6))
+    return f"{f'nearest: {near}; ' if near else ''}allowed: those of '{where}'"
+
+
+def _similar(word: str, known: Sequence[str], most: int, likeness: float) -> list[str]:
     from difflib import get_close_matches  # only a mistake needs it
 
-    known = sorted(known)
-    return next(iter(get_close_matches(normal, known, 1, 0.75) or get_close_matches(word, known, 1, 0.75)), "")
-
-
-def suggestion(close: str, known: Iterable[str]) -> str:
-    """Return `did you mean …?` if a word is close, otherwise all allowed words."""
-    return DID_YOU_MEAN(word=close) if close else f"allowed: {', '.join(sorted(known))}"
+    return get_close_matches(word[:_LONGEST], known, most, likeness)

@@ -51,8 +51,10 @@ def read_file(path: Path) -> Layer:
 class YamlReader:
     """One pass over one file. Rooms with files of their own, in which clusters are elsewhere, use it too."""
 
-    def __init__(self, shown: str, layer: Layer) -> None:
+    def __init__(self, shown: str, layer: Layer, schema: str = "kproxy config schema") -> None:
+        """Read nothing yet. `schema` is the command that prints which keys the file may have."""
         self.shown = shown
+        self._schema = schema
         self.layer = layer
         self.reported: set[int] = set()
 
@@ -118,7 +120,7 @@ class YamlReader:
         self.layer.clusters.append({})
         self.layer.paths[index] = path
         if not isinstance(item, yaml.MappingNode):
-            self.problem(item, path, f"is not a cluster; allowed: {', '.join(settings)}")
+            self.problem(item, path, f"is not a cluster; allowed: KEY: VALUE lines, see '{self._schema}'")
             self.layer.failed.add(("clusters", index))
             return
         known = {*settings, *([UPSTREAMS, ACTIVE] if upstreams else [])}
@@ -183,7 +185,9 @@ class YamlReader:
             elif word in named:
                 self.problem(name, f"{place}.{word}", "is given twice; allowed: once")
             elif not isinstance(mapping, yaml.MappingNode):
-                self.problem(name, f"{place}.{word}", f"is not an upstream; allowed: {', '.join(upstream_settings())}")
+                self.problem(
+                    name, f"{place}.{word}", f"is not an upstream; allowed: KEY: VALUE lines, see '{self._schema}'"
+                )
             else:
                 named[word] = mapping
         if len(named) > _MOST_UPSTREAMS:
@@ -235,7 +239,7 @@ class YamlReader:
             self.problem(key, place, REMOVED[word])
             return
         close = closest(word, known, word.strip().lower().replace("_", "-"))
-        self.problem(key, place, "no such key; " + suggestion(close, known))
+        self.problem(key, place, "no such key; " + suggestion(word, close, known, self._schema))
         if close and at is not None:  # then the right key is not missing as well
             self.layer.failed.add((*(at or ("clusters", 0)), close))
 

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from kproxy.base.address import Address
-from kproxy.base.errors import ConfigError
+from kproxy.base.errors import ConfigError, NotBegun, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.spec.migration import Migration
 
@@ -50,19 +50,23 @@ class ClusterEndpoints:
 def open_endpoints(migration: Migration, spark: Any = None) -> Iterator[ClusterEndpoints]:
     """Connect to both clusters while the context is open.
 
-    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are the same cluster.
+    Raises ConfigError as `kproxy.spark.attach` does, and if both are the same cluster; NotBegun if one does not answer.
     """
     from kproxy.spark import attach, detach
 
     config = migration.kproxy_config()
     source, target = (_local_address(cluster["listen"]) for cluster in config["clusters"])
     with ExitStack() as stack:
-        if spark is None:
-            stack.enter_context(_host_proxy(migration, config))
-        else:
-            attach(spark, config, _READY_TIMEOUT)
-            stack.callback(detach, spark)
-        yield ClusterEndpoints.from_addresses(source, target)
+        try:
+            if spark is None:
+                stack.enter_context(_host_proxy(migration, config))
+            else:
+                attach(spark, config, _READY_TIMEOUT)
+                stack.callback(detach, spark)
+            endpoints = ClusterEndpoints.from_addresses(source, target)
+        except UpstreamError as error:
+            raise NotBegun(error.reason, str(error)) from None
+        yield endpoints
 
 
 @contextmanager
@@ -72,7 +76,11 @@ def open_target(migration: Migration) -> Iterator[str]:
     Raises as `open_endpoints` does.
     """
     config = migration.target_config()
-    with _host_proxy(migration, config):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_host_proxy(migration, config))
+        except UpstreamError as error:
+            raise NotBegun(error.reason, str(error)) from None
         yield _local_address(config["clusters"][0]["listen"])
 
 

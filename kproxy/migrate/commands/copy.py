@@ -171,7 +171,8 @@ def _send_order(file: Path, *, paused: bool) -> int:
 def status(file: Path, as_json: bool) -> int:
     """Show the status of the migration, read from the target cluster alone.
 
-    The exit code is 0, or 1 if a topic of the target no longer exists, or is not the one to which records were copied.
+    The exit code is 0, 1 if a topic of the target no longer exists, or is not the one to which records were copied, or
+    2 if the target cannot be reached.
     """
     from kproxy.migrate.clusters.endpoints import open_target
     from kproxy.migrate.commands.status import read_status, status_lines

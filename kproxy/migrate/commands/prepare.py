@@ -54,7 +54,7 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     """Show what a migration would do, what it cannot keep, and how long it takes.
 
     FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can
-    continue, 1 if a finding blocks it, and 2 if the file is wrong.
+    continue, 1 if a finding blocks it, and 2 if the file is wrong or a cluster cannot be reached.
     """
     from kproxy.base.diagnostic import exit_code
     from kproxy.migrate.clusters.endpoints import open_endpoints
@@ -87,7 +87,7 @@ def prepare(file: Path, dry_run: bool) -> int:
     switch. A second run makes the missing changes. 'kproxy migrate undo' reverts the changes.
 
     The exit code is 0 if all changes are made, 1 if a finding blocks them or the target refuses one, and 2 if the file
-    is wrong.
+    is wrong or a cluster cannot be reached.
     """
     from kproxy.base.diagnostic import NOTE, show
     from kproxy.migrate.clusters.endpoints import open_endpoints
@@ -126,8 +126,8 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
     FILE is the YAML file of the migration. Topics that prepare created are deleted, with the records that were copied
     to them; a topic with other records stays, and so does a value that was changed since.
 
-    The exit code is 0 if all changes are reverted, 1 if one stays or the target refuses it, and 2 if the file is wrong
-    or there is nothing to undo.
+    The exit code is 0 if all changes are reverted, 1 if one stays or the target refuses it, and 2 if the file is wrong,
+    a cluster cannot be reached or there is nothing to undo.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.prepare.cluster_pair import ClusterPair

@@ -187,7 +187,8 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
     migration is deleted. The last lines show what to remove from the configuration of kproxy, and how clients connect
     to the target without it.
 
-    The exit code is 0 if all is done, 1 if something stays, and 2 if a switch has not finished.
+    The exit code is 0 if all is done, 1 if something stays, and 2 if a switch has not finished or a cluster cannot be
+    reached.
     """
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.finish import run_finish

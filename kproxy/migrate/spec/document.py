@@ -36,7 +36,7 @@ _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster 
 def read_migration(path: str | os.PathLike[str]) -> Migration:
     """Read the file of a migration. Raises ConfigError with one line for every mistake."""
     file, layer = Path(path), Layer(nested=True)
-    document = _DocumentReader(YamlReader(str(file), layer))
+    document = _DocumentReader(YamlReader(str(file), layer, "kproxy migrate schema"))
     root = document.reading.root(file)
     if not isinstance(root, yaml.MappingNode):
         if not layer.problems:

@@ -9,6 +9,7 @@
     kinds         how kproxy reads, prints and describes each kind of value
     hop           `--via`: proxies and SSH servers
     forwardcommand  `--forward-command`: commands that forward ports
+    principalrules  `--client-tls-principal-rules`: the users of certificates
     values        port ranges, addresses to advertise, maps
     checks        rules between options
     protocols     SASL_SSL:// before a bootstrap server

@@ -87,20 +87,26 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]
 
 
 def _access(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
-    if not cluster.client_sasl:
+    if not cluster.clients_log_in:
         for index, rule in enumerate(cluster.rules):
             if rule.users:
                 text = f"'{rule}' is about users, and clients do not log in here; allowed: with client-sasl"
                 yield _violation(text, ("rules", index), "client-sasl", at=at)
+    if cluster.client_tls_principal_rules is not None and cluster.client_tls_ca is None:
+        text = "needs certificates of clients; allowed: together with client-tls-cert and client-tls-ca"
+        yield _violation(text, "client-tls-principal-rules", "client-tls-ca", at=at)
     if cluster.allow_groups and not cluster.read_only:
         text = "is an exception to read-only, which is off; allowed: together with read-only"
         yield _violation(text, "allow-groups", "read-only", at=at)
 
 
 def _login_as(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
-    if cluster.login_as != "kproxy" and not cluster.client_sasl:
+    if cluster.login_as != "kproxy" and not cluster.clients_log_in:
         text = f"{cluster.login_as} is about clients that log in at kproxy; allowed: with client-sasl"
-        yield _violation(text, "login-as", at=at)
+        yield _violation(f"{text}, or client-tls-principal-rules", "login-as", at=at)
+    elif cluster.login_as == "client" and cluster.client_tls_principal_rules is not None:
+        text = "client lets a client's login pass to the brokers, and no certificate can; allowed: kproxy, user"
+        yield _violation(text, "login-as", "client-tls-principal-rules", at=at)
     elif cluster.login_as == "user" and cluster.users_file is None and cluster.credentials_command is None:
         text = "user needs a login for each user; allowed: with users-file or credentials-command"
         yield _violation(text, "login-as", at=at)

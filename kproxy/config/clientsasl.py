@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from kproxy.base.addressclass import is_this_machine
 from kproxy.config.declarations import CLIENT_LOGIN, Options, Reload, option, settings_of
-from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, WEB_URL, duration, or_off, text
+from kproxy.config.kinds import BOOLEAN, CLIENT_MECHANISM, FILE, PRINCIPAL_RULES, WEB_URL, duration, or_off, text
+from kproxy.config.principalrules import PrincipalRules
 
 _client = partial(option, CLIENT_LOGIN, reload=Reload.DRAINS_ALL)
 _WITH_USERS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -25,6 +26,11 @@ class ClientSaslOptions(Options):
         "Let clients log in at kproxy with this SASL mechanism, in place of the brokers. kproxy itself logs in to the "
         "brokers as --sasl says, or not at all.",
         repeatable=True,
+    )
+    client_tls_principal_rules: PrincipalRules | None = _client(
+        PRINCIPAL_RULES,
+        "Let the client's certificate be its login at kproxy. The rules make the user of its subject, as the brokers' "
+        "ssl.principal.mapping.rules do. DEFAULT takes the whole subject.",
     )
     users_file: Path | None = _client(
         FILE,
@@ -60,10 +66,20 @@ class ClientSaslOptions(Options):
         text("CLAIM"), "OAUTHBEARER: claim of a token that has the name of the user.", default="sub"
     )
 
+    @property
+    def clients_log_in(self) -> bool:
+        """True if clients log in at kproxy, with SASL or with a certificate."""
+        return bool(self.client_sasl) or self.client_tls_principal_rules is not None
+
     def client_login_problems(self, *, tls: bool, loopback: bool) -> Iterator[tuple[str, str]]:
         """Yield options that contradict each other, as (key, text)."""
         given = {key for key, setting in settings_of(ClientSaslOptions).items() if getattr(self, setting.name)}
         given.discard("client-oauth-user-claim")
+        if self.client_tls_principal_rules is not None:
+            given -= {"client-tls-principal-rules", "users-file"}
+            if self.client_sasl:
+                text = "cannot be combined with client-sasl, the login of the same clients; allowed: one of them"
+                yield "client-tls-principal-rules", text
         for key in sorted(given - {"client-sasl"}):
             if not self.client_sasl:
                 yield key, "is given, but client-sasl is not; allowed: together with client-sasl"

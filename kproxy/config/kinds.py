@@ -21,6 +21,8 @@ from kproxy.config.access import FAMILIES, RULE, AccessRule, NamePattern
 from kproxy.config.forwardcommand import ALLOWED as FORWARD_COMMAND_ALLOWED
 from kproxy.config.forwardcommand import ForwardCommand
 from kproxy.config.hop import Hop
+from kproxy.config.principalrules import ALLOWED as PRINCIPAL_RULES_ALLOWED
+from kproxy.config.principalrules import PrincipalRules
 from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Forward, Map, PortRange, Sni, quote
 
 T = TypeVar("T")
@@ -263,6 +265,7 @@ FORWARD_COMMAND = replace(
 )
 GROUP_PATTERN = _of(NamePattern, "PATTERN", "a group id, with * for any text", r"^[^\s,]+$", optional=False)
 ACCESS_RULE = replace(_of(AccessRule, "RULE", RULE, _RULE, optional=False), nested=True)
+PRINCIPAL_RULES = replace(_of(PrincipalRules, "RULES", PRINCIPAL_RULES_ALLOWED, r"DEFAULT|RULE:"), has_commas=True)
 EXIT_WITH = _of(ExitWith, "PATH|PID|URL", "PATH, a process id, http://…, https://…", "^.+$", optional=False)
 VIA = ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
 ADMIN_TOKEN = ValueKind(

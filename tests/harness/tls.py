@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 from cryptography.x509 import load_pem_x509_certificate
 
 
@@ -48,6 +55,15 @@ class Authority:
         both = self.directory / f"{names[0]}-both.pem"
         both.write_bytes(key.read_bytes() + cert.read_bytes())
         return both
+
+    def client(self, user: str) -> Path:
+        """Create one PEM file of a client whose subject begins with CN=`user`, as all clients read it."""
+        leaf = self.ca.issue_cert("client.example", common_name=user)
+        key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
+        path = self.directory / f"client-{user}.pem"
+        encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        path.write_bytes(encoded + b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+        return path
 
     def pkcs12(self, password: str, *names: str, expired: bool = False, file: str = "") -> Path:
         """Create a PKCS #12 key store with a new certificate for these names, as Java reads it."""

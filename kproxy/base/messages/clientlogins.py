@@ -60,3 +60,12 @@ JOSERFC_MISSING = _login(
     "OAUTHBEARER needs a package that is not installed: {command}",
     "Install the package in the message.",
 )
+RE2_MISSING = _login(
+    "rules with a pattern in client-tls-principal-rules need a package that is not installed: {command}",
+    "Install the package in the message. DEFAULT needs none.",
+)
+PATTERN_UNUSABLE = _login(
+    "kproxy cannot use the pattern {pattern} of client-tls-principal-rules: {problem}",
+    "kproxy matches patterns with RE2, whose time does not explode. It knows most of Java's patterns, but no back "
+    "references, no look-around and no possessive quantifiers.",
+)

@@ -22,7 +22,7 @@ from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app.exitconditions import ExitCondition
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
-from kproxy.proxy.login import tokens
+from kproxy.proxy.login import principals, tokens
 from kproxy.users.usersfile import read_users_file
 
 # What each of these files is read with.
@@ -142,6 +142,8 @@ def _needs_of_users(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], 
     """Yield the same for the logins of clients at kproxy; it may also raise ConfigError."""
     if cluster.users_file is not None:
         yield "users-file", partial(read_users_file, cluster.users_file)
+    if cluster.client_tls_principal_rules is not None:
+        yield "client-tls-principal-rules", partial(principals.require_patterns, cluster.client_tls_principal_rules)
     if "OAUTHBEARER" in cluster.client_sasl:
         yield "client-sasl", tokens.require_joserfc
     if cluster.client_oauth_jwks_file is not None:

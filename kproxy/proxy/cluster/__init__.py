@@ -33,7 +33,9 @@ allsessions         the sessions of all clusters of the process
 sessions            creates the session of a client whose node is connected, and ends it
 insessionchannel    sends kproxy's own requests within a session, between the client's: verifies the node, logs in again
 switchableunit      what a unit that can be switched needs beside its sessions
-clientlogins        the logins of clients at kproxy: users, pauses after failures, lifetimes
+clientlogins        the logins of clients at kproxy: users, kproxy's login for each, pauses after failures
+clientsasllogin     the login of one client with SASL, and its lifetime
+clientcertificatelogin  the login of one client by its certificate
 clusteraccess       the access rules of the cluster: they judge its sessions; what they have refused
 writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
 sessionguards       the guards of a unit's sessions after a switch

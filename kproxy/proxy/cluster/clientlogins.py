@@ -1,7 +1,8 @@
 """The logins of one cluster's clients, where clients log in at kproxy (`--client-sasl`).
 
-The order of the messages is in `kproxy.proxy.login.authenticator`. Here is what takes time: verifying a token, kproxy's
-own login to the broker for the user, the pause before the answer to a failed login, and the lifetime of a login.
+Here is what the logins share: the users, verifying passwords and tokens, kproxy's own login to the broker for a user,
+and the pauses before the answers to failed logins. `clientsasllogin` and
+`clientcertificatelogin` have the login of one client.
 """
 
 from __future__ import annotations
@@ -11,26 +12,25 @@ import logging
 import secrets
 from collections.abc import Callable
 from functools import partial
-from time import time
 from typing import TYPE_CHECKING
 
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.base.messages.clientlogins import (
     CLIENT_LOGIN_FAILED,
-    LOGIN_TOO_SLOW,
     TOO_MANY_FAILED_LOGINS,
     USERS_UNREADABLE,
 )
+from kproxy.base.messages.logins import CLOSED_DURING_LOGIN
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.client.sasl.blockingcalls import BlockingCalls
-from kproxy.client.sasl.mechanism import UserLoginRefused
+from kproxy.client.sasl.mechanism import LoginRefused, UserLoginRefused
 from kproxy.config import ClusterConfig
-from kproxy.proxy.cluster.clientconnection import ClientConnection, close_gracefully
+from kproxy.proxy.cluster.clientconnection import ClientConnection
+from kproxy.proxy.cluster.clientsasllogin import ClientSaslLogin
 from kproxy.proxy.cluster.insessionchannel import InSessionChannel
-from kproxy.proxy.login.authenticator import ClientAuthenticator, Outcome
 from kproxy.proxy.login.failures import LoginFailures
-from kproxy.proxy.login.outcomes import ClientLoginFailed, ServerMechanism, Success
+from kproxy.proxy.login.outcomes import ClientLoginFailed, ServerMechanism
 from kproxy.proxy.login.plain import PlainServer
 from kproxy.proxy.login.scram import ScramServer
 from kproxy.proxy.metrics import Metrics
@@ -41,12 +41,11 @@ from kproxy.users.verifier import HASHES, ScramVerifier
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
+    from kproxy.proxy.login.principals import PrincipalMapper
     from kproxy.proxy.login.tokens import TokenRules, TokenVerifier
 
 log = logging.getLogger(__name__)
 
-# How long a client may take from its first bytes to the end of its login, in seconds. What kproxy takes counts too.
-_LOGIN_WITHIN = 30.0
 # Passwords of PLAIN that are hashed at a time: each keeps a core busy for milliseconds. The others wait.
 _MOST_HASHED = 2
 _HASHED_WITHIN = 10.0
@@ -79,6 +78,7 @@ class ClientLogins:
         self._config = config
         self._token_rules: TokenRules | None = None
         self._tokens: TokenVerifier | None = None
+        self._principals: PrincipalMapper | None = None  # where certificates are the login
         self.configure(config)
 
     def configure(self, config: ClusterConfig) -> None:
@@ -91,6 +91,11 @@ class ClientLogins:
                 from kproxy.proxy.login.tokens import TokenVerifier  # few clusters have it
 
                 self._tokens = TokenVerifier(rules)
+        self._principals = None
+        if config.client_tls_principal_rules is not None:
+            from kproxy.proxy.login.principals import PrincipalMapper
+
+            self._principals = PrincipalMapper(config.client_tls_principal_rules)
         if self._users is None or config.users_file != before.users_file:
             self._loaded.clear()
             self._tasks.create_task(self._load(config))
@@ -113,7 +118,12 @@ class ClientLogins:
 
     def session_opened(self, session: Session, connection: ClientConnection) -> None:
         """Let the client of a new session log in. No byte has passed in it yet, and its access rules are in use."""
-        _ClientLogin(self, session, connection)
+        if self._principals is None:
+            ClientSaslLogin(self, session, connection)
+            return
+        from kproxy.proxy.cluster.clientcertificatelogin import ClientCertificateLogin  # few clusters have it
+
+        ClientCertificateLogin(self, self._principals, session, connection)
 
     # For the logins
 
@@ -153,6 +163,39 @@ class ClientLogins:
     async def _is_of(self, verifier: ScramVerifier, password: str) -> bool:
         return await self._hashing.run(_HASHED_WITHIN, verifier.is_of, password)
 
+    async def accept(self, connection: ClientConnection, session: Session, user: str) -> int:
+        """Log in to the broker for a user, verify the node, and let the user's rules judge the session.
+
+        Return the lifetime of the login to the broker in milliseconds, 0 for ever. Raises ClientLoginFailed if the
+        broker refuses the login, and UpstreamError.
+        """
+        upstream, lifetime_ms = connection.node, 0
+        channel = connection.channel = InSessionChannel(session)
+        session.on_upstream_end = (
+            channel.session_ended
+        )  # a broker closes when it has refused: the client has no answer yet
+        try:
+            if upstream.log_in is not None:
+                try:
+                    logged_in = await upstream.log_in(channel, user)
+                except LoginRefused as error:
+                    is_of_user = isinstance(error, UserLoginRefused)
+                    text = f"kproxy has no login {'for this user ' if is_of_user else ''}that the brokers accept"
+                    raise ClientLoginFailed(f"{text}; its log has the reason", "upstream", str(error), user) from None
+                if logged_in is not None:
+                    lifetime_ms = max(0, logged_in.result.lifetime_ms)
+                    self.on_upstream_login(connection, session, logged_in)
+            if upstream.verify is not None:
+                await upstream.verify(channel)
+        finally:
+            connection.channel = None
+        session.on_upstream_end = None
+        if session.upstream.ended:
+            raise UpstreamError(*CLOSED_DURING_LOGIN.with_reason())
+        connection.user = user
+        self.on_login(connection, session)
+        return lifetime_ms
+
     def run(self, coroutine: object) -> asyncio.Task[None]:
         self._wake()
         return self._tasks.create_task(coroutine)  # type: ignore[arg-type]
@@ -161,8 +204,8 @@ class ClientLogins:
         """Let the event loop see what the data plane has scheduled."""
         self._wake()
 
-    def begin_failure(self, connection: ClientConnection, mechanism: str, failure: ClientLoginFailed) -> float:
-        """Count and log a failure; return how long its answer takes, in seconds. `end_failure` must follow."""
+    async def refuse(self, connection: ClientConnection, mechanism: str, failure: ClientLoginFailed) -> None:
+        """Count and log a failure, and wait for as long as its answer takes."""
         host, name = connection.peer.host, self._config.name
         self._metrics.count_client_login(name, mechanism, failure.outcome)
         user = f" ({one_line(failure.user, _LONGEST_NAME)})" if failure.user else ""
@@ -170,10 +213,11 @@ class ClientLogins:
             cluster=name, client=host, user=user, mechanism=mechanism or "no mechanism", problem=failure.problem
         )
         log.warning(text, extra=about(name, "client-login", host))
-        return self._failures.begin(host, asyncio.get_running_loop().time())
-
-    def end_failure(self, connection: ClientConnection) -> None:
-        self._failures.end(connection.peer.host)
+        seconds = self._failures.begin(host, asyncio.get_running_loop().time())
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._failures.end(host)
 
     def count_success(self, mechanism: str) -> None:
         self._metrics.count_client_login(self._config.name, mechanism, "success")
@@ -192,143 +236,3 @@ def _token_rules(config: ClusterConfig) -> TokenRules | None:
         config.client_oauth_audience or "",
         config.client_oauth_user_claim,
     )
-
-
-class _ClientLogin:
-    """The login of the client of one session, and its new logins."""
-
-    def __init__(self, logins: ClientLogins, session: Session, connection: ClientConnection) -> None:
-        self._logins, self._session, self._connection = logins, session, connection
-        self._config = logins.config
-        self._loop = asyncio.get_running_loop()
-        self._server: ServerMechanism | None = None
-        self._expiry: asyncio.TimerHandle | None = None
-        self._upstream_lifetime_ms = 0  # of the login to the broker, 0 for ever
-        mechanisms = self._config.client_sasl
-        self._authenticator = ClientAuthenticator(
-            mechanisms, self._begin, self._evaluate, self._refuse, self._changed, self._end_session
-        )
-        session.conversation.authenticate(self._authenticator)
-        self._limit = self._loop.call_later(_LOGIN_WITHIN, self._close_slow)
-
-    def _begin(self, mechanism: str) -> None:
-        self._server = self._logins.mechanism(mechanism)
-
-    def _close_slow(self) -> None:
-        if not (self._session.closed or self._authenticator.has_logged_in):
-            self._close(WireError(*LOGIN_TOO_SLOW.with_reason(seconds=_LOGIN_WITHIN)), "client")
-
-    def _close(self, error: Exception, side: str) -> None:
-        if not self._session.closed:
-            self._session.ended_by = side
-            self._session.close(error)
-
-    def _evaluate(self, token: bytes) -> None:
-        self._connection.client_login = self._logins.run(self._run(token))
-
-    def _refuse(self, failure: ClientLoginFailed) -> None:
-        self._connection.client_login = self._logins.run(self._wait(failure))
-
-    async def _run(self, token: bytes) -> None:
-        assert self._server is not None
-        outcome: Outcome
-        lifetime_ms = 0
-        try:
-            await self._logins.ready()
-            self._logins.check_address(self._connection.peer.host)
-            outcome = await self._server.evaluate(token)
-            if isinstance(outcome, Success):
-                lifetime_ms = self._lifetime_ms(outcome)
-                await self._accept(outcome)
-                lifetime_ms = min(filter(None, (lifetime_ms, self._upstream_lifetime_ms)), default=0)
-        except ClientLoginFailed as error:
-            outcome = error
-            await self._pause(error)
-        except UpstreamError as error:
-            self._close(error, "upstream")
-            return
-        except (WireError, TimeoutError) as error:
-            self._close(error, "client")
-            return
-        if self._session.closed:
-            return
-        if isinstance(outcome, Success):
-            self._logins.count_success(self._server.name)
-            self._start_lifetime(lifetime_ms)
-        self._authenticator.resume(outcome, lifetime_ms)
-        self._session.release()
-
-    async def _wait(self, failure: ClientLoginFailed) -> None:
-        await self._pause(failure)
-        self._session.release()
-
-    async def _pause(self, failure: ClientLoginFailed) -> None:
-        mechanism = self._authenticator.mechanism
-        seconds = self._logins.begin_failure(self._connection, mechanism, failure)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self._logins.end_failure(self._connection)
-
-    async def _accept(self, success: Success) -> None:
-        """Check that a new login is of the same user; else log in to the broker for this one, and verify the node.
-
-        Raises ClientLoginFailed and UpstreamError.
-        """
-        connection, session = self._connection, self._session
-        if self._authenticator.has_logged_in:
-            if success.user != self._authenticator.user:
-                before, now = self._authenticator.user, success.user
-                text = f"Cannot change principals during re-authentication from User.{before}: User.{now}"
-                raise ClientLoginFailed(text, "other-user", "it logs in again as another user", now)
-            return
-        upstream = connection.node
-        channel = connection.channel = InSessionChannel(session)
-        try:
-            if upstream.log_in is not None:
-                try:
-                    logged_in = await upstream.log_in(channel, success.user)
-                except UserLoginRefused as error:
-                    text = "kproxy has no login for this user that the brokers accept; its log has the reason"
-                    raise ClientLoginFailed(text, "upstream", str(error), success.user) from None
-                if logged_in is not None:
-                    self._upstream_lifetime_ms = max(0, logged_in.result.lifetime_ms)
-                    self._logins.on_upstream_login(connection, session, logged_in)
-            if upstream.verify is not None:
-                await upstream.verify(channel)
-        finally:
-            connection.channel = None
-        connection.user = success.user
-        self._logins.on_login(connection, session)
-
-    def _lifetime_ms(self, success: Success) -> int:
-        """Return how long this login lasts (KIP-368); 0 means for ever. Raises ClientLoginFailed if it has expired."""
-        lifetimes = []
-        if self._config.client_login_lifetime is not None:
-            lifetimes.append(self._config.client_login_lifetime)
-        if success.expires_at is not None:
-            lifetimes.append(success.expires_at - time())
-        return max(1, int(min(lifetimes) * 1000)) if lifetimes else 0
-
-    def _start_lifetime(self, lifetime_ms: int) -> None:
-        self._limit.cancel()
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._expiry = None
-        if lifetime_ms:
-            self._expiry = self._loop.call_later(lifetime_ms / 1000, self._expire)
-
-    def _expire(self) -> None:
-        if not self._session.closed:
-            self._authenticator.expire()
-
-    def _changed(self) -> None:
-        self._session.conversation.judge_anew()
-
-    def _end_session(self) -> None:
-        self._logins.wake()
-        self._loop.call_soon(self._end_now)
-
-    def _end_now(self) -> None:
-        if not self._session.closed:
-            close_gracefully(self._session)

@@ -44,7 +44,7 @@ class ClusterAccess:
     def configure(self, config: ClusterConfig) -> None:
         """Judge the sessions that come from now on by the rules of this configuration."""
         self._rules = config.access
-        self._has_users = has_users = bool(config.client_sasl)
+        self._has_users = has_users = config.clients_log_in
         self._session_rules: SessionRules | None = None  # of clients that have not logged in here
         if has_users or not self._rules.forbids_nothing:
             from kproxy.proxy.access.authorizer import SessionRules  # few clusters have rules

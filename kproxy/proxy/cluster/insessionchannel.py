@@ -36,7 +36,7 @@ class InSessionChannel(Channel):
         self._awaited: asyncio.Future[bytes] | None = None
 
     def session_ended(self) -> None:
-        """Raise EOFError where an answer is awaited: the session has ended."""
+        """Raise EOFError where an answer is awaited: the session, or the broker's side of it, has ended."""
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_exception(EOFError())
 

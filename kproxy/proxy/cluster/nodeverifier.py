@@ -138,7 +138,7 @@ class NodeVerifier:
     @property
     def login(self) -> LoginMode:
         """The party that logs in to the brokers, as far as is known."""
-        if self._config.client_sasl and self._config.login_as != "client":
+        if self._config.clients_log_in and self._config.login_as != "client":
             return LoginMode.USERS
         return LoginMode.KPROXY if self._connector.logs_in else self._identifier.login
 
@@ -171,7 +171,7 @@ class NodeVerifier:
         client's first request, with which kproxy may verify the connection. `for_client`: if the client logs in at
         kproxy, kproxy logs in within its session. Raises UpstreamError.
         """
-        later = for_client and bool(self._config.client_sasl) and self._connector.logs_in
+        later = for_client and self._config.clients_log_in and self._connector.logs_in
         return await self._count_dial(key, self._connect(key, route, name, request, later))
 
     async def _connect(

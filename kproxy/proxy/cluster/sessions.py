@@ -96,7 +96,7 @@ class Sessions:
         self.read_requests = self._observers.read_requests
 
     def _configure_logins(self, config: ClusterConfig) -> None:
-        if not config.client_sasl:
+        if not config.clients_log_in:
             self._logins = None
         elif self._logins is not None:
             self._logins.configure(config)

@@ -1,4 +1,4 @@
-"""Clients log in at kproxy: the server of their SASL login, in the place of the brokers.
+"""Clients log in at kproxy: the server of their SASL login, in the place of the brokers, or by their certificates.
 
     outcomes       what a step of a login ends with
     authenticator  the order of the messages in one session, as a broker has it (sans-IO)
@@ -6,6 +6,8 @@
     plain          PLAIN, by the same verifiers
     oauthbearer    OAUTHBEARER
     tokens         verifies tokens (JWT) by the keys of an OIDC server
+    certificate    the login by a certificate: what passes before its end (sans-IO)
+    principals     the user of a certificate, by Kafka's rules
     failures       how long the answer to a failed login takes, and how many may wait (sans-IO)
 
 The order is that of Kafka's `SaslServerAuthenticator`. ApiVersions may come first, once, and passes to the broker. Then

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from typing import Protocol
 
 from kproxy.base.errors import WireError
 from kproxy.base.messages.clientlogins import (
@@ -31,11 +32,12 @@ from kproxy.protocol.wire.messages import encode_response, read_request
 from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed
 from kproxy.proxy.login.outcomes import Challenge, ClientLoginFailed, Success
 from kproxy.proxy.relay.calls import Call, Calls, GuardVerdict, SelectedCalls
-from kproxy.proxy.relay.judged import JudgedCall
+from kproxy.proxy.relay.judged import Authenticator, JudgedCall
 
 # A broker takes 512 KiB by default (sasl.server.max.receive.size), from each client that connects. A token of an
 # OIDC server has some KiB.
-_LONGEST = 64 * 1024
+LONGEST = 64 * 1024
+"""The most bytes of a message of a login."""
 # A broker takes no new login sooner than so many seconds after the one before (KIP-368).
 _LEAST_BETWEEN = 1.0
 _TWICE = "SaslAuthenticate request received after successful authentication"
@@ -69,7 +71,7 @@ class ClientAuthenticator:
     `user` is the user who has logged in, "" before. `expired`: the lifetime of the login has ended.
     """
 
-    longest = _LONGEST
+    longest = LONGEST
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class ClientAuthenticator:
 
     def wrap(self, calls: Calls) -> Calls:
         """Return these calls, with those that the login needs."""
-        return _AuthenticatedCalls(calls, self)
+        return AuthenticatedCalls(calls, self)
 
     def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
         """Judge a request that begins with these bytes, of `size` bytes without its size field. Raises WireError."""
@@ -138,8 +140,8 @@ class ClientAuthenticator:
             call.key == _AUTHENTICATE and self.state in (LoginState.START, LoginState.VERSIONS)
         ):
             raise WireError(*NOT_LOGGED_IN.with_reason(api=call.api))
-        if size > _LONGEST:
-            raise WireError(*LOGIN_MESSAGE_TOO_LONG.with_reason(size=size, most=_LONGEST))
+        if size > LONGEST:
+            raise WireError(*LOGIN_MESSAGE_TOO_LONG.with_reason(size=size, most=LONGEST))
         if len(request) < 4 + size:
             return GuardVerdict.MORE
         try:
@@ -154,8 +156,8 @@ class ClientAuthenticator:
 
     def judge_token(self, size: int, token: Buffer) -> GuardVerdict | bytes:
         """Take a token of `size` bytes without a header; return the answer, a frame, or HOLD. Raises WireError."""
-        if not 0 <= size <= _LONGEST:
-            raise WireError(*LOGIN_MESSAGE_TOO_LONG.with_reason(size=size, most=_LONGEST))
+        if not 0 <= size <= LONGEST:
+            raise WireError(*LOGIN_MESSAGE_TOO_LONG.with_reason(size=size, most=LONGEST))
         if self.state is not LoginState.TOKENS:
             raise WireError(*NO_GSSAPI_HERE.with_reason())
         outcome, self._outcome = self._outcome, None
@@ -256,10 +258,19 @@ class ClientAuthenticator:
         return encode_response(_AUTHENTICATE, version, correlation_id, fields)
 
 
-class _AuthenticatedCalls(SelectedCalls):
-    """The calls of a session whose client logs in at kproxy."""
+class Login(Authenticator, Protocol):
+    """An authenticator that says whether requests pass."""
 
-    def __init__(self, calls: Calls, authenticator: ClientAuthenticator) -> None:
+    @property
+    def is_open(self) -> bool:
+        """True if requests pass."""
+        ...
+
+
+class AuthenticatedCalls(SelectedCalls):
+    """The calls of a session whose client logs in at kproxy. Those of the login are judged at any time."""
+
+    def __init__(self, calls: Calls, authenticator: Login) -> None:
         super().__init__(calls)
         self._authenticator = authenticator
 

@@ -136,8 +136,8 @@ counter kproxy_refused_total{cluster,side,reason}: Connections or frames that kp
   the reason.
 counter kproxy_requests_refused_total{cluster,api}: Requests that kproxy refused in whole or in part because of
   --read-only or rules, by API.
-counter kproxy_client_logins_total{cluster,mechanism,outcome}: Logins of clients at kproxy (--client-sasl), by mechanism
-  and outcome: success, refused (wrong password or unknown user), or another reason.
+counter kproxy_client_logins_total{cluster,mechanism,outcome}: Logins of clients at kproxy, by mechanism, or
+  certificate, and outcome: success, refused (wrong password or unknown user), or another reason.
 counter kproxy_config_reloads_total{outcome}: Reloads of the configuration since start, by outcome: success, or
   failure if a mistake changed nothing.
 gauge kproxy_config_last_reload_success_timestamp_seconds{}: Unix time at which the configuration was last read

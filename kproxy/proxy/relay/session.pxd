@@ -9,7 +9,7 @@ cdef class Session:
     cdef public Conversation conversation
     cdef public Pump _pump
     cdef public Side client, upstream
-    cdef public object _observation, _on_end, _on_held, _steps, ended_by, traffic
+    cdef public object _observation, _on_end, _on_held, _steps, ended_by, on_upstream_end, traffic
     cdef public Py_ssize_t unacked_writes
     cdef public bint _busy, _draining, closed
 

@@ -54,7 +54,8 @@ class Session:
 
     `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
     closed first or caused the error: "client", "upstream", or "kproxy". `unacked_writes`: the writes without an answer
-    when it ended. They would be doubled if the client repeated them in another cluster.
+    when it ended. They would be doubled if the client repeated them in another cluster. While `on_upstream_end` is set,
+    it is called when the broker sends no more, and the client's connection stays as it is: kproxy still has an answer.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class Session:
         "closed",
         "conversation",
         "ended_by",
+        "on_upstream_end",
         "traffic",
         "unacked_writes",
         "upstream",
@@ -97,6 +99,7 @@ class Session:
         conversation.set_on_busy(self._defer_response)
         self.closed = False
         self.ended_by = "kproxy"
+        self.on_upstream_end: Callable[[], None] | None = None
         self.unacked_writes = 0
         self.client.on_event, self.upstream.on_event = self._reader(of_client=True), self._reader(of_client=False)
         try:
@@ -436,6 +439,10 @@ class Session:
         The session closes when both have ended, or when a client has that waits for nothing: a broker sends nothing
         unasked.
         """
+        if side is self.upstream and self.on_upstream_end is not None:
+            side.unwatch()
+            self.on_upstream_end()
+            return
         if not other.pending:
             if (other.ended or (side is self.client and self.conversation.is_finished)) and not side.pending:
                 self.close()

@@ -23,7 +23,7 @@ class LoginMode(StrEnum):
     CLIENTS = "clients"
     """The brokers require a login, and each client brings its own."""
     USERS = "users"
-    """Each client logs in at kproxy (`client-sasl`), and kproxy logs in to the brokers, if they require it."""
+    """Clients log in at kproxy (`client-sasl`, or certificates), and kproxy to the brokers, if they require it."""
     NONE = "none"
     """The brokers answer without a login."""
     UNKNOWN = ""

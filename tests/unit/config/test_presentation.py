@@ -275,7 +275,7 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
     other_ways = (  # each of them excludes others
-        r"^#(client-config|sni|admin-token|sasl-password|oauth|client-oauth|kerberos|aws|default-login|credentials)"
+        r"^#(client-config|sni|admin-token|sasl-password|oauth|client-oauth|client-tls-principal|kerberos|aws|default-login|credentials)"
         r"[a-z-]*: .*"
         r"|^#forward-command:\n(#  - .*\n)+"
     )

@@ -117,8 +117,8 @@ def ruby_stem(name: str) -> str:
 
 
 def has_title(line: str) -> bool:
-    """Check whether a line has the number and the name of a code as kafka-go prints them."""
-    return _TITLE.search(line) is not None
+    """Check whether a line has the number and the name of a code as kafka-go or Redpanda prints them."""
+    return _TITLE.search(line) is not None or _REDPANDA.search(line) is not None
 
 
 def find_code(line: str) -> KafkaErrorCode | None:

@@ -51,6 +51,7 @@ _AROUND = frozenset(
         "SASL(-1): generic failure: GSSAPI Error: …",
         "Minor code may provide more information", "No valid credentials provided",
         "GSSException: No valid credentials provided (Mechanism level: …",
+        "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error",
     )
 )  # fmt: skip
 _CLAUSE_END = re.compile("[:;(]")

@@ -18,7 +18,11 @@ elsewhere      what is not about reaching Kafka
 traffic        faults that only a proxy can observe
 runtimes       the words of operating systems, languages and TLS libraries
 programs       messages of more clients, and of programs that contain one
-clusterstate   messages about requests that fail: the cluster's state, groups, versions, settings
+connecting     messages about a connection: opening it, its TLS handshake, its login, its end
+clientsetup    messages with which clients refuse their own settings
+clusterstate   messages about requests that fail: the cluster's state, rights, versions, settings
+groups         messages about coordinators, consumer groups and transactions
+serverstart    more messages of servers at their start: listeners, voters, data directories
 errorwords     the words of Kafka's error codes in clients that print no code
 services       what the addresses of cloud services demand
 ports          default ports of programs around Kafka
@@ -78,10 +82,32 @@ def _with_more_messages(remedy: Remedy) -> Remedy:
 
 @cache
 def _more_messages() -> dict[Fault, tuple[ProgramMessage, ...]]:
-    from kproxy.advice.remedies import clusterstate, credentials, errorwords, programs, runtimes, start
+    from kproxy.advice.remedies import (
+        clientsetup,
+        clusterstate,
+        connecting,
+        credentials,
+        errorwords,
+        groups,
+        programs,
+        runtimes,
+        serverstart,
+        start,
+    )
 
     more: dict[Fault, tuple[ProgramMessage, ...]] = {}
-    modules = (start, credentials, runtimes, programs, clusterstate, errorwords)
+    modules = (
+        start,
+        serverstart,
+        credentials,
+        clientsetup,
+        runtimes,
+        programs,
+        connecting,
+        clusterstate,
+        groups,
+        errorwords,
+    )
     for module in modules:
         for fault, messages in module.MESSAGES.items():
             more[fault] = more.get(fault, ()) + messages

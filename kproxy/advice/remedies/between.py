@@ -40,7 +40,7 @@ java!> UnsupportedVersionException: The node does not support INIT_PRODUCER_ID
 librdkafka!> Metadata request failed: …Required feature not supported by broker
 librdkafka!> Failed to get metadata: Local: Required feature not supported by broker
 librdkafka!> Failed to acquire metadata: Local: Required feature not supported by broker
-kafka-python!> Kafka broker does not support the 'MetadataRequest'
+kafka-python!> Kafka broker does not support the 'MetadataRequest' Kafka protocol
 kafka-go!> no matching versions were found between the client and the broker for API key 3
 rskafka!> Cannot find matching version for: Metadata
 librdkafka!> No viable ProduceRequest ApiVersions …supported by broker: unable to produce

@@ -1,6 +1,6 @@
-"""Messages of clients and their programs about a request that fails: the cluster's state, groups, versions, settings.
+"""Messages of clients and their programs about a request that fails: the cluster's state, rights, versions, settings.
 
-Sources: those of `programs`; Errors.java, ConfigDef.java and the tools of Apache Kafka; rd_kafka_err2str of librdkafka.
+Sources: those of `programs` and `connecting`; Errors.java, ConfigDef.java and the tools of Apache Kafka; rd_kafka_err2str of librdkafka.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ ruby-kafka!> Kafka::NotLeaderForPartition
 rskafka!> NotLeaderOrFollower
 kafka-node> NotLeaderForPartition
 librdkafka!> NotLeaderForPartition
+Note:
+ruby-kafka!> not currently leader for
 
 == no-leader
 Note: A topic that is only just created has no leader yet: the next attempt works. If it lasts, brokers are down.
@@ -37,6 +39,16 @@ ruby-kafka> Failed to assign partition
 java!> Unable to retrieve any partitions for the requested topics
 java!> Failed to find leader for partitions
 kafkajs!> There is no leader for this topic-partition
+Note:
+kafkajs!> Topic metadata not loaded
+kafkajs!> Producing to topic without metadata
+kafka-node!> leaders are still missing for
+ruby-kafka!> Leader not yet available for
+ruby-kafka!> Leader currently not available for
+rskafka> Could not find metadata for partition
+java!> The metadata response from the cluster reported a recoverable issue with correlation id
+java> Topic partition … has no leader
+kafka-go!> failed to get topic metadata
 
 == name-not-resolved
 Note: Flink's and other old clients end so if they cannot resolve the advertised name of a broker.
@@ -48,6 +60,9 @@ librdkafka> Broker: No matching listener
 Note: The leader of the partition has no listener of the name to which the client has connected: the listeners of the
 brokers differ.
 java!> partitions have leader brokers without a matching listener
+Note:
+Note: The listeners of the brokers differ: the leader or coordinator has none of the name that the client uses.
+franz-go!> has no listener named
 
 == topic-unknown
 java!> MissingSourceTopicException
@@ -61,20 +76,14 @@ ruby-kafka!> Kafka::UnknownTopicOrPartition
 librdkafka!> UnknownTopicOrPartition
 kafka-node> Topic(s) does not exist
 kafka-node!> TopicsNotExistError
-
-== no-coordinator
-kafka-go!> Group Coordinator Not Available
-kafka-go!> Not Coordinator For Group
-ruby-kafka!> Group coordinator not available for group
-ruby-kafka!> Kafka::CoordinatorNotAvailable
-java!> coordinator is loading and hence can't process requests
-java!> This is not the correct coordinator
-java!> Offset commit failed on partition
-java!> Timeout expired while initializing transactional state
-franz-go!> but did not reply with that broker in the broker list
-librdkafka> Local: Waiting for coordinator
-librdkafka> Broker: The coordinator is not available
-ruby-kafka!> Failed to find coordinator
+Note:
+java!> and missingTopicsFatal is true
+java!> present and missingTopicsFatal
+java!> most likely a source topic is missing
+java!> has missing source topics
+java!> make sure all user input topics are created
+kafka-python!> not found in ClusterMetadata
+ruby-kafka!> Unknown topic or partition
 
 == tls-to-plaintext client-certificate-missing
 kafka-python!> SSL connection closed by server during handshake
@@ -97,6 +106,20 @@ java!> because brokers don't support configuration replication.factor=-1
 java!> Creating topics with default partitions/replication factor are only supported in
 franz-go!> broker is too old
 kafka-go> failed to find … supported version
+Note:
+kafka-python!> Kafka broker does not support the '…' Kafka protocol
+kafka-python!> producer requires broker >=
+kafka-python!> Attempting to use idempotence with a broker which does not support the required message format
+kafka-python> requires 0.8.1+ broker
+kafka-python> Group Coordinator APIs require 0.9+ broker
+librdkafka!> requires Apache Kafka broker version >=
+librdkafka> not supported by broker
+java!> does not support usage of config group.instance.id
+java> The node does not support …
+java!> The broker only supports
+java!> Cannot create a v… FindCoordinator request because we require features supported only in
+java!> JoinGroup failed due to unsupported version error
+connect!> Enabling exactly-once support for source connectors requires a Kafka broker version
 
 == login-needed tls-to-plaintext not-kafka
 Note: The first bytes of the connection are no login. The reasons that the broker lists are guesses.
@@ -110,6 +133,10 @@ java!> when making an ApiVersionsRequest with correlation id
 librdkafka!> not supported by broker, requires broker version
 librdkafka!> Broker does not support
 librdkafka!> SASL Handshake not supported by broker
+Note:
+kafka-python!> is supported by both the client
+kafkajs!> API Versions not supported
+franz-go!> below the user defined min of
 
 == broker-too-old broker-too-new login-not-offered
 Note: The broker does not understand the request: its log has the reason. Mostly the versions of client and broker are
@@ -126,45 +153,11 @@ rskafka> Cannot find matching version for
 kafka-go> Message Size Too Large
 ruby-kafka!> Kafka::MessageSizeTooLarge
 librdkafka!> MessageSizeTooLarge
-
-== group
-Note: The consumer takes longer between two polls than `max.poll.interval.ms`.
-java!> consumer poll timeout has expired
-Note: The group has given the partitions to other members.
-java!> Offset commit cannot be completed since the consumer
-java!> Synchronous auto-commit of offsets
-java!> Asynchronous auto-commit of offsets
-java!> Offset commit failed with a retriable exception
 Note:
-sarama!> kafka server: The provided generation id is not the current generation
-sarama!> kafka server: The broker rejected this static consumer
-kafka-go!> Rebalance In Progress
-franz-go!> unable to join group session
-librdkafka> Local: No offset stored
-librdkafka> Local: Group partition assignment lost
-librdkafka> Broker: The group is not empty
-librdkafka> Broker: The group id does not exist
-librdkafka> Broker: Group member needs a valid member ID
-librdkafka> Broker: Consumer group has reached maximum size
-librdkafka> Broker: The member epoch is fenced by the group coordinator
-librdkafka> Broker: The instance ID is still used by another member in the consumer group
-librdkafka> Local: No offset to automatically reset to
-java!> This member will leave the group because
-Note: The group has active members: stop its consumers before you change its offsets.
-tools!> Assignments can only be reset if the group
-tools!> Consumer group … has active members
-Note:
-Note: The offset is no longer in the log: records were deleted (`retention.ms`), or the topic was created anew. The
-consumer continues where `auto.offset.reset` says.
-java!> is out of range for partition
-java!> Offsets out of range with no configured reset policy for partitions
-Note:
-java!> Attempt to heartbeat failed since group is rebalancing
-kafka-go!> Unknown Member ID
-ruby-kafka!> Kafka::RebalanceInProgress
-ruby-kafka!> Kafka::UnknownMemberId
-ruby-kafka!> Kafka::IllegalGeneration
-ruby-kafka!> Kafka::OffsetOutOfRange
+librdkafka> Broker: Invalid message size
+kafka-python!> whose size is larger than the fetch size
+aiokafka!> whose size is larger than the fetch size
+java!> whose size is larger than the fetch size
 
 == broker-missing
 kafka-go!> [8] Broker Not Available
@@ -172,6 +165,25 @@ franz-go!> unknown broker
 librdkafka> Local: Unknown broker
 librdkafka> Broker: Invalid replica assignment
 sarama!> kafka server: Broker not available
+Note:
+kafkajs!> not found in the cached metadata
+kafka-node!> No broker with id
+ruby-kafka!> No brokers in cluster
+ruby-kafka!> No broker with id
+rskafka!> not found in metadata response
+sarama!> client/metadata receiving empty brokers from the metadata response
+sarama!> Unable to find broker with ID
+sarama> could not find broker id
+kafka-python!> Bootstrap metadata response has no brokers
+kafka-python!> No broker metadata found in MetadataResponse
+aiokafka!> not in current metadata
+aiokafka!> No broker metadata found in MetadataResponse
+java!> There are no nodes in the Kafka cluster
+java!> Metadata fetch failed due to missing broker list
+java!> AdminClient discovered an empty Kafka Cluster
+any!> Requested replication factor … more than brokers count
+schema-registry!> Creating the schema topic … using a replication factor of
+schema-registry!> The replication factor of the schema topic
 
 == broker-missing overloaded not-authorized
 Note: Kafka Streams creates its internal topics itself. Too few brokers for `replication.factor`, brokers that do not
@@ -182,6 +194,10 @@ java!> Could not create topic … within
 
 == no-controller
 franz-go!> broker replied that the controller broker is
+Note:
+kafka-python!> Failed to find active controller id
+kafka-python!> Controller ID not available
+rskafka> Leader is NULL
 
 == closed plaintext-to-tls login-needed
 kafkajs> Connection error: write after end
@@ -193,19 +209,6 @@ sarama!> kafka: broker: not connected
 Note: The client's machine has no free local port, or no address of this family.
 librdkafka!> Failed to connect to broker at …: Cannot assign requested address
 librdkafka!> failed: Cannot assign requested address
-
-== transaction
-Note: The transaction's timeout is longer than the broker allows: lower `transaction.timeout.ms`, or raise
-`transaction.max.timeout.ms` of the broker (15 minutes by default). Flink's own default is one hour.
-java!> The transaction timeout is larger than the maximum value allowed by the broker
-librdkafka> Broker: Transaction timeout is larger than the maximum value allowed by the broker's max.transaction.timeout.ms
-Note:
-java!> There is a newer producer with the same transactionalId which fences the current one
-librdkafka> Broker: Producer attempted to use a producer id which is not currently assigned to its transactional id
-librdkafka> Broker: Producer attempted to update a transaction while another concurrent operation
-librdkafka> Broker: Broker received a duplicate sequence number
-librdkafka> Local: Gap-less ordering would not be guaranteed if proceeding
-librdkafka> Broker: The server encountered an error with the transaction
 
 == overloaded
 Note: Amazon MSK limits the new connections of a broker with IAM: clients must keep their connections, and start again
@@ -291,4 +294,35 @@ librdkafka> Local: Conflicting use
 librdkafka> Local: Functionality not configured
 librdkafka> Broker: Topic deletion is disabled
 java!> Topic deletion is disabled
+
+== not-authorized
+kafka-python!> Not authorized to read from topic
+kafka-python!> Not authorized to commit offsets for group
+kafka-python!> OffsetCommit failed for unauthorized topics
+aiokafka!> Not authorized to read from topic
+aiokafka!> OffsetCommit failed for unauthorized topics
+java!> Not authorized to read from partition
+java!> due to topic authorization failure
+java!> failed due to authorization failure
+java!> failed due to cluster authorization failure
+java!> failed due to transactional ID authorization failure
+java!> due to group authorization failure
+sarama!> client was not authorized to access group
+
+== not-authorized credentials-refused
+Note: Spring stops the container of a listener at such an error, unless `authExceptionRetryInterval` is set. The exception
+below it has the reason.
+java!> Authentication/Authorization Exception and no authExceptionRetryInterval set
+java!> Authentication/Authorization Exception, retrying in
+
+== not-enough-replicas
+ruby-kafka!> Not enough in-sync replicas for
+ruby-kafka!> but to fewer in-sync replicas than required for
+
+== controller-port
+kafka-python!> Did you attempt to connect to a kafka controller
+
+== client-too-old
+kafka-go> unsupported magic byte
+librdkafka!> Unsupported Message(Set) MagicByte
 """)

@@ -23,7 +23,6 @@ kafkajs!> Failed to connect: expected brokers array and got nothing
 kafkajs!> Failed to connect: broker at index … is invalid
 kafkajs!> Failed to connect: "config.brokers" threw
 kafkajs> Failed to connect: brokers should not be null
-sarama> kafka: invalid configuration (…)
 sarama> You must provide at least one broker address
 
 == connector-missing: Spark has no Kafka connector

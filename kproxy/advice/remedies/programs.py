@@ -239,6 +239,7 @@ rskafka!> Sasl session error
 librdkafka!> Unsupported SASL mechanism: …
 kafka-go!> Unsupported SASL Mechanism
 rskafka!> Invalid sasl mechanism
-ruby-kafka> … is not supported.
+ruby-kafka!> Kafka::Error: … is not supported.
+ruby-kafka!> Kafka::Error (… is not supported.
 """
 )

@@ -41,6 +41,7 @@ writehold           holds the writes of a unit's clients before a switch, and tr
 sessionguards       the guards of a unit's sessions after a switch
 observers           the observers of the sessions: the live feed, the packet capture, readers of requests
 unknownapis         the warnings that brokers offer APIs which kproxy keeps from clients
+timelimits          time limits of tasks that share one timer
 tasks               task groups in which a failed task does not end the others
 
 Which node kproxy has reached

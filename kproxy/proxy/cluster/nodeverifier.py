@@ -5,7 +5,6 @@ Where only clients have credentials, this happens within the client's session, a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,6 +38,7 @@ from kproxy.proxy.cluster.reachability import (
     OtherCluster,
     Proof,
 )
+from kproxy.proxy.cluster.timelimits import TimeLimits
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 from kproxy.proxy.metrics import Metrics
@@ -117,6 +117,7 @@ class NodeVerifier:
         self._connector = connector
         self._dialer = dialer
         self._identifier = BrokerIdentifier(topology)
+        self._limits = TimeLimits()
         self._assumed: set[NodeKey] = set()  # nodes whose warning was logged
         self._identified_at: dict[Address, float] = {}  # when a bootstrap server was last identified
         self._not_guessed_until: dict[Address, float] = {}  # of a bootstrap server, which of the nodes it is
@@ -172,31 +173,31 @@ class NodeVerifier:
         kproxy, kproxy logs in within its session. Raises UpstreamError.
         """
         later = for_client and self._config.clients_log_in and self._connector.logs_in
-        return await self._count_dial(key, self._connect(key, route, name, request, later))
-
-    async def _connect(
-        self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None, later: bool
-    ) -> VerifiedConnection:
-        for _ in range(_ATTEMPTS):
-            try:
-                return await self._connect_once(key, route, name, request, later)
-            except (LoginRequired, ClosedOnOptionalRequest) as error:
-                closed = error
-        raise UpstreamError(closed.reason, f"{route.dial}: {closed}")
-
-    async def _count_dial(self, key: NodeKey | None, connecting: Awaitable[T]) -> T:
-        began, label = perf_counter(), BOOTSTRAP if key is None else key.label
+        began = perf_counter()
         try:
-            connection = await connecting
-        except LoginRequired:
-            raise
+            for _ in range(_ATTEMPTS):
+                try:
+                    connection = await self._connect_once(key, route, name, request, later)
+                    break
+                except (LoginRequired, ClosedOnOptionalRequest) as error:
+                    closed = error
+            else:
+                raise UpstreamError(closed.reason, f"{route.dial}: {closed}")
         except UpstreamError as error:
-            if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with its counters
-                self._metrics.count_dial_failure(self._config.name, label, error.reason, self._config.upstream)
+            self._count_failure(key, error)
             raise
-        if key is None or key in self._topology.nodes:
-            self._metrics.add_dial(self._config.name, label, perf_counter() - began, self._config.upstream)
+        self._count_dial(key, perf_counter() - began)
         return connection
+
+    def _count_dial(self, key: NodeKey | None, seconds: float) -> None:
+        if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with its counters
+            label = BOOTSTRAP if key is None else key.label
+            self._metrics.add_dial(self._config.name, label, seconds, self._config.upstream)
+
+    def _count_failure(self, key: NodeKey | None, error: UpstreamError) -> None:
+        if key is None or key in self._topology.nodes:
+            label = BOOTSTRAP if key is None else key.label
+            self._metrics.count_dial_failure(self._config.name, label, error.reason, self._config.upstream)
 
     async def _connect_once(
         self, key: NodeKey | None, route: Route, name: str, request: VersionsRequest | None, later: bool
@@ -271,14 +272,22 @@ class NodeVerifier:
 
     def _may_guess(self, server: Address) -> bool:
         """Check whether a bootstrap server is one node, not each time another, as far as is known."""
-        return monotonic() >= self._not_guessed_until.get(server, 0.0)
+        return not self._not_guessed_until or monotonic() >= self._not_guessed_until.get(server, 0.0)
 
     async def identify_bootstrap(self, dial: Address, name: str) -> BrokerIdentity:
         """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired).
 
         `name` is the host name that the certificate must have.
         """
-        return await self._count_dial(None, self._identify_bootstrap(dial, name))
+        began = perf_counter()
+        try:
+            identity = await self._identify_bootstrap(dial, name)
+        except UpstreamError as error:
+            if not isinstance(error, LoginRequired):
+                self._count_failure(None, error)
+            raise
+        self._count_dial(None, perf_counter() - began)
+        return identity
 
     async def _identify_bootstrap(self, dial: Address, name: str) -> BrokerIdentity:
         for _ in range(_ATTEMPTS):
@@ -335,7 +344,7 @@ class NodeVerifier:
     async def _limit(self, asking: Awaitable[T], address: Address) -> T:
         """Limit the time that a broker may take. Raises UpstreamError, which names the address."""
         try:
-            async with asyncio.timeout(self._config.connect_timeout):
+            with self._limits.after(self._config.connect_timeout):
                 return await asking
         except TimeoutError:
             self._identifier.check.note_timeout(address)

@@ -81,13 +81,9 @@ class ConnectionChannel(Channel):
         self._unsent += request
 
     async def receive(self, seconds: float | None = None) -> bytes:
-        if seconds is None:
-            return await self._exchange()
-        async with asyncio.timeout(seconds):
-            return await self._exchange()
-
-    async def _exchange(self) -> bytes:
-        """Send what is unsent, and return the next frame."""
+        if seconds is not None:
+            async with asyncio.timeout(seconds):
+                return await self.receive()
         if self._unsent:
             unsent, self._unsent = self._unsent, b""
             await self._stream.send(unsent)

@@ -26,7 +26,7 @@ from kproxy.base.messages.reachability import (
 )
 from kproxy.net.dial.connector import Deadline, DialStepKind
 from kproxy.net.dial.resolver import AddrInfo, Resolver
-from kproxy.net.dial.sockets import tune
+from kproxy.net.dial.sockets import non_blocking_socket, tune
 from kproxy.net.dial.stream import wait_until_ready
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
@@ -104,9 +104,8 @@ class DirectConnector:
 async def _connect(info: AddrInfo, deadline: Deadline) -> socket.socket:
     """Connect to the only address of a name. Raises OSError."""
     family, kind, protocol, _, address = info
-    sock = socket.socket(family, kind, protocol)
+    sock = non_blocking_socket(family, kind, protocol)
     try:
-        sock.setblocking(False)
         tune(sock, str(address[0]))
         error = sock.connect_ex(address)
         if error in _UNDER_WAY:

@@ -161,6 +161,8 @@ class ForwardCommands:
 
         Nothing is started yet.
         """
+        if not self._templates:  # asked for each dial
+            return None
         template = next((template for template in self._templates if template.fits(label)), None)
         if template is None:
             return None
@@ -187,6 +189,8 @@ class ForwardCommands:
 
         Raises UpstreamError if it does not.
         """
+        if not self._commands:
+            return
         command = next((c for c in self._commands.values() if c.port == address.port), None)
         if command is None or address.host != HOST or self._closed:
             return

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 # Opens a connection: a non-blocking socket.
@@ -27,15 +27,21 @@ class Stream:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._is_plain = type(sock) is socket.socket  # one with TLS may have received what the system does not show
+        self._awaits_answer = False
 
     async def send(self, data: bytes) -> None:
         """Send all of the bytes."""
         remaining = memoryview(data)
         while remaining:
             remaining = remaining[await retry_when_ready(self._sock, partial(self._sock.send, remaining), write=True) :]
+        self._awaits_answer = self._is_plain
 
     async def receive(self, limit: int) -> bytes:
         """Return the received bytes, at least one and at most `limit`; b"" at the end of the stream."""
+        if self._awaits_answer:  # a call would fail, and cost more than all else here
+            self._awaits_answer = False
+            await wait_until_ready(self._sock, write=False)
         return await retry_when_ready(self._sock, partial(self._sock.recv, limit))
 
 
@@ -63,12 +69,13 @@ class ReadinessLoop(asyncio.SelectorEventLoop):
         raise NotImplementedError
 
 
-async def wait_until_ready(sock: socket.socket, write: bool) -> None:
+def wait_until_ready(sock: socket.socket, write: bool) -> Coroutine[Any, Any, None]:
     """Wait until a socket can be written, or read."""
     loop, fd = asyncio.get_running_loop(), sock.fileno()
-    if isinstance(loop, ReadinessLoop):
-        await loop.ready(fd, write=write)
-        return
+    return loop.ready(fd, write=write) if isinstance(loop, ReadinessLoop) else _ready(loop, fd, write)
+
+
+async def _ready(loop: asyncio.AbstractEventLoop, fd: int, write: bool) -> None:
     ready = loop.create_future()
     add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
     add(fd, _resolve, ready)

@@ -44,6 +44,7 @@ class Acceptor:
         *,
         expects_tls: bool,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._local_host = local_host
         self._handle_client = handle_client
@@ -59,11 +60,10 @@ class Acceptor:
         if not self._slots.make_room():
             client.close()
             return
-        loop = asyncio.get_running_loop()
-        connection = ClientConnection(self._slots, listener, client, peer, loop.time(), host)
+        connection = ClientConnection(self._slots, listener, client, peer, self._loop.time(), host)
         # kproxy dials a broker when the client has sent something: a TCP probe costs brokers nothing.
         if not self._read_first_bytes(connection):
-            loop.add_reader(client.fileno(), self._read_first_bytes, connection)
+            self._loop.add_reader(client.fileno(), self._read_first_bytes, connection)
             self._slots.add_silent(connection)
 
     def _read_first_bytes(self, connection: ClientConnection) -> bool:

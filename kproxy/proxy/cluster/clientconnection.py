@@ -186,7 +186,8 @@ class ClientConnection:
             self.state, self.session = ConnectionState.CLOSED, None  # the session refers to its connection
             if self.task is not None:
                 self.task.cancel()
-            self.release_dial_slot()
+            if self.dial_slot is not None:
+                self.release_dial_slot()
             self.sock.close()
             if self.on_close is not None:
                 self.on_close(self)

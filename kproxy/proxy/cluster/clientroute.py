@@ -113,12 +113,10 @@ async def read_first_request(client: socket.socket, request: bytes) -> bytes:
 
 
 async def read_versions_bytes(client: socket.socket, request: bytes) -> bytes:
-    """Read a whole ApiVersions request, if these bytes begin one, as far as it comes soon; return all bytes.
+    """Read the rest of the ApiVersions request that these bytes begin, as far as it comes soon; return all bytes.
 
     Raises OSError if the client disconnects.
     """
-    if not is_begun(request):  # the usual case
-        return request
     stream = Stream(client)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_SHORT_TIMEOUT):

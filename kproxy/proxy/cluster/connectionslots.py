@@ -43,30 +43,29 @@ class ConnectionLimit:
     def __init__(self, files: int | None = None) -> None:
         """Derive the limit from this many open files; None: no limit. Sockets that listen take their part.
 
-        `in_use` counts client connections. `evictable` are the connections that are silent or wait for a node, the
-        oldest first.
+        `in_use` counts client connections, of which `maximum` is the most; None: no limit. `evictable` are the
+        connections that are silent or wait for a node, the oldest first.
         """
         self.files = files
         self.in_use = 0
-        self.listening = 0
+        self.maximum: int | None = None
+        self._set_listening(0)
         self._clusters: dict[object, int] = {}  # listening sockets by cluster
         self.evictable: dict[ClientConnection, None] = {}
 
-    @property
-    def maximum(self) -> int | None:
-        """The most client connections; None: no limit."""
-        if self.files is None:
-            return None
-        return max(1, (self.files - _RESERVED_FILES - self.listening) // _FILES_PER_CONNECTION)
+    def _set_listening(self, sockets: int) -> None:
+        self.listening = sockets
+        if self.files is not None:
+            self.maximum = max(1, (self.files - _RESERVED_FILES - sockets) // _FILES_PER_CONNECTION)
 
     def set_listening(self, cluster: object, sockets: int) -> None:
         """Set the number of sockets that listen for this cluster."""
-        self.listening += sockets - self._clusters.get(cluster, 0)
+        self._set_listening(self.listening + sockets - self._clusters.get(cluster, 0))
         self._clusters[cluster] = sockets
 
     def remove_cluster(self, cluster: object) -> None:
         """Forget a cluster, which no longer listens."""
-        self.listening -= self._clusters.pop(cluster, 0)
+        self._set_listening(self.listening - self._clusters.pop(cluster, 0))
 
     def may_listen(self, cluster: object) -> bool:
         """Check whether one more port may be listened on for this cluster.
@@ -146,8 +145,10 @@ class ConnectionSlots:
 
     def free(self, connection: ClientConnection) -> None:
         """Take back the slot of a connection that is being closed."""
-        self.remove_silent(connection)
-        self.remove_waiting(connection)
+        if self._silent:
+            self.remove_silent(connection)
+        if self._waiting:
+            self.remove_waiting(connection)
         self._connections.remove(connection)
         self._limit.in_use -= 1
         connection.listener.sessions -= 1

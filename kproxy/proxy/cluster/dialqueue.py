@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from kproxy.base.errors import UpstreamError
 
@@ -20,16 +20,19 @@ _MOST_FAILING = 1000
 
 
 class DialSlot:
-    """The right of one client to dial. `release` must be called; a second call does nothing."""
+    """The right of one client to dial to a node. `release` must be called; a second call does nothing."""
 
-    def __init__(self, on_release: Callable[[], None]) -> None:
-        self._on_release: Callable[[], None] | None = on_release
+    __slots__ = ("_node", "_queue")
+
+    def __init__(self, queue: DialQueue, node: Hashable) -> None:
+        self._queue: DialQueue | None = queue
+        self._node = node
 
     def release(self) -> None:
         """Let the next client dial."""
-        on_release, self._on_release = self._on_release, None
-        if on_release is not None:
-            on_release()
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.take_back(self._node)
 
 
 class DialQueue:
@@ -46,8 +49,11 @@ class DialQueue:
         self._waiting: dict[Hashable, deque[asyncio.Future[DialSlot | UpstreamError]]] = {}
         self._unreachable: set[Hashable] = set()
 
-    def is_free(self, node: Hashable) -> bool:
-        """Check whether a client of this node need not wait."""
+    def take(self, node: Hashable) -> DialSlot | None:
+        """Return a slot if a client of this node need not wait."""
+        return self._grant(node) if self._is_free(node) else None
+
+    def _is_free(self, node: Hashable) -> bool:
         return (
             self._in_use_by_node[node] < (1 if node in self._unreachable else self._per_node)
             and self.in_use < self._maximum
@@ -55,8 +61,8 @@ class DialQueue:
 
     async def acquire(self, node: Hashable) -> DialSlot | UpstreamError:
         """Wait for a slot. Returns the error instead if another client meanwhile found the node unreachable."""
-        if self.is_free(node):
-            return self._grant(node)
+        if (slot := self.take(node)) is not None:
+            return slot
         outcome: asyncio.Future[DialSlot | UpstreamError] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(node, deque()).append(outcome)
         try:
@@ -84,20 +90,22 @@ class DialQueue:
     def _grant(self, node: Hashable) -> DialSlot:
         self.in_use += 1
         self._in_use_by_node[node] += 1
-        return DialSlot(lambda: self._release(node))
+        return DialSlot(self, node)
 
-    def _release(self, node: Hashable) -> None:
+    def take_back(self, node: Hashable) -> None:
+        """Give a slot of this node, which a client no longer needs, to the next one."""
         self.in_use -= 1
         self._in_use_by_node[node] -= 1
         if not self._in_use_by_node[node]:
             del self._in_use_by_node[node]
-        self._grant_waiting()
+        if self._waiting:
+            self._grant_waiting()
 
     def _grant_waiting(self) -> None:
         """Give free slots to the waiting clients, for each node in their order."""
         for node in list(self._waiting):
             waiting = self._waiting[node]
-            while waiting and (waiting[0].done() or self.is_free(node)):
+            while waiting and (waiting[0].done() or self._is_free(node)):
                 outcome = waiting.popleft()
                 if not outcome.done():  # else its client has disconnected
                     outcome.set_result(self._grant(node))

@@ -177,8 +177,10 @@ class Gateway:
         which nodes exist when it has asked the bootstrap servers. `request` as for `NodeDialer.dial`. Raises
         UpstreamError.
         """
-        await self.upstream_of_part(part).dialer.bootstrap_asked.wait()
         active = self.upstream_of_part(part)
+        if not active.dialer.bootstrap_asked.is_set():
+            await active.dialer.bootstrap_asked.wait()
+            active = self.upstream_of_part(part)
         if key is not None and not active.has_node(key) and (len(self.upstreams) > 1 or not active.knows_node(key)):
             key = None
         return await active.dialer.dial(key, request)

@@ -21,7 +21,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.base.messages.sessions import NO_FILE_FOR_CONNECTION
 from kproxy.base.repeats import about
-from kproxy.net.dial.sockets import tune_accepted, tune_listening
+from kproxy.net.dial.sockets import ListeningSocket, tune_accepted, tune_listening
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -189,9 +189,8 @@ def _resolve(listen: Address) -> list[tuple[int, str]]:
 
 
 def _bind_socket(family: int, host: str, port: int, *, shared: bool) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = ListeningSocket(family)
     try:
-        sock.setblocking(False)
         # A port whose last connections are in TIME_WAIT after a restart is free.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:

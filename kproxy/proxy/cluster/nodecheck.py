@@ -87,7 +87,9 @@ class NodeCheck:
     def may_ask(self, address: Address | None) -> bool:
         """Check whether the broker at an address offers the check, as far as is known."""
         offered = self.newest(address)
-        return offered is not None and offered >= ADDRESSED and monotonic() >= self._omitted_until.get(address, 0.0)
+        if offered is None or offered < ADDRESSED:
+            return False
+        return not self._omitted_until or monotonic() >= self._omitted_until.get(address, 0.0)
 
     def may_confirm(self, address: Address) -> bool:
         """Check whether one answer may prove which node is at this address."""
@@ -120,8 +122,9 @@ class NodeCheck:
 
     def note_answered(self, address: Address | None) -> None:
         """Note that the broker has answered."""
-        self._failures.pop(address, None)
-        self._interrupted.pop(address, None)
+        for facts in (self._failures, self._interrupted):
+            if facts:  # usually there are none
+                facts.pop(address, None)
 
     async def confirm(
         self, channel: Channel, address: Address, cluster_id: str, node_id: int, request: VersionsRequest | None

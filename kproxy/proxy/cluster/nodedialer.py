@@ -185,8 +185,10 @@ class NodeDialer:
         return any(route is not None and route.dial == address for route in routes)
 
     @property
-    def dialled_servers(self) -> list[Address]:
+    def dialled_servers(self) -> Sequence[Address]:
         """The address that is dialled for each bootstrap server, in their order."""
+        if not self._config.map and not self._config.forward_command:
+            return self._config.bootstrap_servers
         return [self.routes.of_server(server).dial for server in self._config.bootstrap_servers]
 
     @property
@@ -268,7 +270,8 @@ class NodeDialer:
 
     async def _dial(self, key: NodeKey | None, request: VersionsRequest | None) -> VerifiedConnection:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
-        await self.bootstrap_asked.wait()
+        if not self.bootstrap_asked.is_set():
+            await self.bootstrap_asked.wait()
         conflict = self.reachability.exploration.conflict
         if conflict is not None:
             raise UpstreamError("wrong-cluster", conflict)

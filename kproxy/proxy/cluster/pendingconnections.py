@@ -17,7 +17,7 @@ from kproxy.base.messages.start import CANNOT_BE_REACHED
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, read_versions_request
+from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, is_begun, read_versions_request
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import (
     ClientRoute,
@@ -75,8 +75,10 @@ class PendingConnections:
                 if self.tls is not None:
                     connection.sock = tls_socket = await self.tls.accept(connection.sock)
                     await self._resolve_sni(connection, tls_socket)
-                has_parts = len(self._routes) > 1
-                first = await (read_first_request if has_parts else read_versions_bytes)(connection.sock, first)
+                if len(self._routes) > 1:
+                    first = await read_first_request(connection.sock, first)
+                elif is_begun(first):
+                    first = await read_versions_bytes(connection.sock, first)
             except WireError as error:
                 connection.slots.log_refusal(connection.peer, error)
                 return
@@ -107,9 +109,8 @@ class PendingConnections:
         """
         node, logged = (route.name, connection.key), False
         while True:
-            if self._dial_queue.is_free(node):
-                outcome = await self._dial_queue.acquire(node)
-            else:
+            outcome: DialSlot | UpstreamError | None = self._dial_queue.take(node)
+            if outcome is None:
                 with connection.giving_way():
                     outcome = await self._dial_queue.acquire(node)
             if isinstance(outcome, DialSlot):

@@ -91,6 +91,8 @@ class RelaySelector(selectors.BaseSelector):
 
     def __init__(self, poller: Poller | None = None) -> None:
         self._poller = poller or best_poller()
+        # epoll(7): if no other process has the socket, and kproxy gives none away.
+        self._forgets_closed = not isinstance(self._poller, PortablePoller)
         self._control: dict[int, SelectorKey] = {}
         self._relayed: dict[int, Callback] = {}
         self._later: deque[Callable[[], None]] = deque()
@@ -118,6 +120,11 @@ class RelaySelector(selectors.BaseSelector):
     def end_relay(self, fd: int) -> None:
         """Forget a socket, before it is closed."""
         if self._relayed.pop(fd, None) is not None:
+            self._poller.unregister(fd)
+
+    def forget_relay(self, fd: int) -> None:
+        """Forget a socket that is closed at once, which takes it from epoll as well."""
+        if self._relayed.pop(fd, None) is not None and not self._forgets_closed:
             self._poller.unregister(fd)
 
     def defer(self, work: Callable[[], None]) -> None:

@@ -129,10 +129,14 @@ class Side:
 
     def close(self) -> None:
         """Close the connection, and drop what waits."""
-        self.unwatch()
-        self.expect_no_rest()
+        if self._watched is not None:
+            self._pump.selector.forget_relay(self.sock.fileno())
+            self._watched = None
+        if self._expects_rest:
+            self.expect_no_rest()
         self.pending = b""
-        self._return_chunk()
+        if self._kept_chunk is not None:
+            self._return_chunk()
         self.on_event = _ignore  # it refers to the session
         self.sock.close()
 

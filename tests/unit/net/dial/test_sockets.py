@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from kproxy.net.dial import sockets
-from kproxy.net.dial.sockets import tune, tune_accepted, tune_listening
+from kproxy.net.dial.sockets import ListeningSocket, non_blocking_socket, tune, tune_accepted, tune_listening
 
 KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 NO_DELAY = (socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -54,3 +54,25 @@ def test_who_comes_has_what_who_is_gone_to_has(host: str, inherited: bool, monke
                 assert congestion(came) == b"reno"
                 if host == "0.0.0.0" and sockets._INHERITED:
                     assert came.getsockopt(*KEEPALIVE)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_listening_socket_accepts_usual_sockets(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with ListeningSocket(family) as listening:
+        assert not listening.getblocking()
+        try:
+            listening.bind((host, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}")
+        listening.listen()
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+        with non_blocking_socket(family) as client:
+            assert not client.getblocking()
+            client.connect_ex((host, listening.getsockname()[1]))
+            accepted, peer = listening.accept()
+            with accepted:
+                assert (accepted.family, accepted.type) == (family, socket.SOCK_STREAM)
+                assert type(accepted) is socket.socket
+                assert peer[:2] == client.getsockname()[:2]

@@ -66,3 +66,14 @@ async def test_a_time_limit_leaves_the_stream_usable(
     assert not asyncio.get_running_loop().remove_reader(ours)
     theirs.sendall(b"x")
     assert await Stream(ours).receive(1) == b"x"
+
+
+async def test_an_answer_that_is_there_already_is_received(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    stream = Stream(ours)
+    theirs.sendall(b"unasked")
+    await stream.send(b"question")
+    assert await stream.receive(100) == b"unasked"
+    theirs.sendall(b"answer")
+    assert await stream.receive(3) == b"ans"
+    assert await stream.receive(100) == b"wer"

@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.net.dial.stream import Stream, wait_until_ready
 from kproxy.proxy.relay.loop import RelayLoop
-from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.relay.selector import READ, RelaySelector
 from tests.unit.proxy.relay.talking import POLLERS
 
 Scenario = Callable[[socket.socket, socket.socket, RelaySelector], Awaitable[None]]
@@ -108,3 +108,31 @@ def test_a_socket_that_is_closed_while_somebody_waits(of_loop: bool) -> None:
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
         runner.run(scenario(selector))
+
+
+def test_a_socket_that_was_closed_leaves_its_number_to_another(run: Callable[[Scenario], None]) -> None:
+    async def scenario(ours: socket.socket, theirs: socket.socket, selector: RelaySelector) -> None:
+        events: list[str] = []
+        arrived = asyncio.Event()
+        selector.relay(ours.fileno(), READ, lambda mask: events.append("closed"))
+        number = ours.fileno()
+        selector.forget_relay(number)
+        ours.close()
+        theirs.close()
+        others = socket.socketpair()
+        with others[0], others[1]:
+            ends = {sock.fileno(): sock for sock in others}
+            assert number in ends
+
+            def on_event(mask: int) -> None:
+                events.append("open")
+                arrived.set()
+                selector.end_relay(number)
+                selector.wake = True
+
+            selector.relay(number, READ, on_event)
+            next(sock for sock in others if sock.fileno() != number).sendall(b"x")
+            await arrived.wait()
+        assert events == ["open"]
+
+    run(scenario)

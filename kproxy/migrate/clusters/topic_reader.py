@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -125,6 +125,18 @@ def chunks(items: Sequence[T]) -> Iterator[list[T]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, _CHUNK)):
         yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer of which a partition's leader has the last batch."""
+
+    id: int
+    epoch: int
+    sequence: int
+    """The sequence number of its last record; -1 after a marker of a transaction."""
+    last: int
+    """The timestamp of its last batch in milliseconds since 1970. The producer chooses it."""
 
 
 class TopicReader:
@@ -249,11 +261,21 @@ class TopicReader:
     def read_producer_ids(self) -> dict[TopicPartition, frozenset[int]]:
         """Return the producer ids that each partition's leader knows; partitions without any are left out.
 
+        Raises as `read_producers`.
+        """
+        return {
+            partition: frozenset(producer.id for producer in producers)
+            for partition, producers in self.read_producers().items()
+        }
+
+    def read_producers(self) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
+        """Return the producers that each partition's leader knows; partitions without any are left out.
+
         Raises NotAllowedError and UnsupportedRequestError.
         """
         from kafka.protocol.admin import DescribeProducersRequest as Request
 
-        producer_ids: dict[TopicPartition, frozenset[int]] = {}
+        producers: dict[TopicPartition, tuple[ActiveProducer, ...]] = {}
         refused = False
         for node, partitions in self._by_leader():
             topics = [Request.TopicRequest(*item) for item in partitions.items()]
@@ -261,11 +283,18 @@ class TopicReader:
                 for partition in topic.partitions:
                     refused |= partition.error_code in NOT_ALLOWED
                     if partition.active_producers:
-                        ids = frozenset(int(producer.producer_id) for producer in partition.active_producers)
-                        producer_ids[str(topic.name), int(partition.partition_index)] = ids
+                        producers[str(topic.name), int(partition.partition_index)] = tuple(
+                            ActiveProducer(
+                                int(producer.producer_id),
+                                int(producer.producer_epoch),
+                                int(producer.last_sequence),
+                                int(producer.last_timestamp),
+                            )
+                            for producer in partition.active_producers
+                        )
         if refused:
             raise NotAllowedError("the brokers did not return the producers of some partitions")
-        return producer_ids
+        return producers
 
 
 def end_offsets(topic: TopicInventory) -> list[int]:

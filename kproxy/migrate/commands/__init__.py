@@ -3,6 +3,7 @@
 arguments  options of several commands, and printing
 copy       the commands `copy`, `pause`, `resume` and `status`
 group      the click group of all commands
+observe    the command `observe`
 offsets    the command `offsets`
 prepare    the commands `schema`, `plan`, `prepare` and `undo`
 screen     the screen of a switch, and its log file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kproxy.migrate.commands.copy import copy, pause, resume, status
+from kproxy.migrate.commands.observe import observe
 from kproxy.migrate.commands.offsets import offsets
 from kproxy.migrate.commands.prepare import plan, prepare, schema, undo
 from kproxy.migrate.commands.switch import finish, rollback, switch
@@ -16,6 +17,7 @@ def migrate() -> None:
     """Move topics from one cluster to another, and prove that they are the same.
 
     \b
+      kproxy migrate observe move.yaml --for 1h
       kproxy migrate plan move.yaml
       kproxy migrate prepare move.yaml
       kproxy migrate copy move.yaml --follow
@@ -26,6 +28,7 @@ def migrate() -> None:
 
 
 for each in (
+    observe,
     plan,
     prepare,
     copy,

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from kproxy.migrate.commands.arguments import DRY_RUN, FILE, JSON, echo_escaped
+from kproxy.migrate.commands.observe import observed_path
 
 _FINE, _STOPPED = 0, 1
 _WIDTH = 80
@@ -50,7 +51,13 @@ def schema() -> int:
     callback=_sample,
     help="How long to measure the rates of the source.",
 )
-def plan(file: Path, as_json: bool, sample: float) -> int:
+@click.option(
+    "--observed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PATH",
+    help="Result of 'kproxy migrate observe'. [default: kproxy-observed-NAME.json beside FILE, if there is one]",
+)
+def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int:
     """Show what a migration would do, what it cannot keep, and how long it takes.
 
     FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can
@@ -63,12 +70,15 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.user_logins import check_planned_logins
+    from kproxy.migrate.usage.observed import read_usage
 
     migration = read_migration(file)
+    path = observed or observed_path(file, migration.name)
+    usage = read_usage(path) if observed is not None or path.exists() else None
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         migration_plan = clusters.examine(sample, _log_progress).plan
     login_findings = tuple(check_planned_logins(migration, migration_plan.source))
-    migration_plan = replace(migration_plan, login_findings=login_findings)
+    migration_plan = replace(migration_plan, login_findings=login_findings, usage=usage)
     if as_json:
         click.echo(json.dumps(plan_to_json(migration_plan), indent=2))
     else:

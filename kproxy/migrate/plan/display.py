@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -14,6 +15,7 @@ from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import escaped
 from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
 from kproxy.migrate.plan.plan import MigrationPlan
+from kproxy.migrate.usage.wavetext import draw_waves
 
 # So many topics, changes and findings of each severity are shown; JSON has all.
 _MAX_ROWS = 60
@@ -31,6 +33,11 @@ def show_plan(plan: MigrationPlan, console: Console) -> None:
         _show_left_out(len(plan.changes), console)
     else:
         console.print("\nThe target is prepared: only producer ids may have to be raised", style="bold")
+    if plan.waves and plan.usage is not None:
+        observed = datetime.fromtimestamp(plan.usage.ended).strftime("%Y-%m-%d %H:%M")
+        console.print(f"\nWhat may move separately, as observed until {observed}", style="bold")
+        console.print(draw_waves(plan.waves[:_MAX_ROWS]))
+        _show_left_out(len(plan.waves), console)
     console.print()
     for severity in Severity:
         findings = [finding for finding in plan.findings if finding.severity is severity]

@@ -20,6 +20,8 @@ from kproxy.migrate.plan.estimate import (
 from kproxy.migrate.plan.principals import selected_topics, users_with_rights
 from kproxy.migrate.plan.rules import evaluate_rules
 from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.usage.observed import ObservedUsage
+from kproxy.migrate.usage.waves import Wave, find_waves, waves_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class MigrationPlan:
     """Rights on the target that are missing, found by trying."""
     changed_topics: Mapping[str, str] = field(default_factory=dict)
     """By source topic with copied records, how the topic was changed since."""
+    usage: ObservedUsage | None = None
+    """What clients were observed to use; None if they were not observed."""
 
     login_findings: Sequence[Diagnostic] = ()
     """What trying the logins of users at the target has shown."""
@@ -61,6 +65,11 @@ class MigrationPlan:
     @cached_property
     def estimate(self) -> Estimate:
         return estimate_migration(selected_topics(self.migration, self.source), self.migration.limits.max_rate)
+
+    @cached_property
+    def waves(self) -> list[Wave]:
+        """What may move separately, by what was observed."""
+        return [] if self.usage is None else find_waves(self.usage)
 
     @cached_property
     def findings(self) -> list[Diagnostic]:
@@ -106,6 +115,7 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
             for user, has in users_with_rights(plan.source).items()
         },
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
+        "waves": None if plan.usage is None else waves_to_json(plan.waves),
         "findings": [to_json(finding) for finding in plan.findings],
         "estimate": {
             "bytes": estimate.size,

@@ -19,6 +19,8 @@ from kproxy.migrate.plan.changes import (
 from kproxy.migrate.plan.estimate import copy_seconds
 from kproxy.migrate.plan.principal_rules import PRINCIPAL_RULES
 from kproxy.migrate.spec.migration import SOURCE, TARGET
+from kproxy.migrate.usage.coverage import coverage_findings
+from kproxy.migrate.usage.wavecuts import check_waves
 
 if TYPE_CHECKING:
     from kproxy.migrate.plan.plan import MigrationPlan
@@ -269,6 +271,12 @@ def principal(options: Mapping[str, Any]) -> str:
     return "User:ANONYMOUS"
 
 
+def _observed(plan: MigrationPlan) -> Iterator[Diagnostic]:
+    yield from check_waves(plan.migration.waves, plan.usage)
+    if plan.usage is not None:
+        yield from coverage_findings(plan.usage)
+
+
 _RULES: tuple[Callable[[MigrationPlan], Iterator[Diagnostic]], ...] = (
     _clusters,
     _topics,
@@ -279,4 +287,5 @@ _RULES: tuple[Callable[[MigrationPlan], Iterator[Diagnostic]], ...] = (
     _rights,
     *PRINCIPAL_RULES,
     _groups,
+    _observed,
 )

@@ -38,6 +38,16 @@ class SectionKind:
     native: tuple[type, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NamedSectionsKind:
+    """A mapping whose keys are names, and whose values are sections with the fields of a class."""
+
+    owner: type[Any]
+    name: ValueKind[str]
+    allowed: str = KEYS
+    native: tuple[type, ...] = ()
+
+
 def globs(pattern: str, noun: str) -> ValueKind[str]:
     """Return the kind of the globs of a list."""
 

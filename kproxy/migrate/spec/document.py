@@ -26,7 +26,7 @@ from kproxy.config.options import cluster_settings
 from kproxy.config.sources import Layer
 from kproxy.config.values import quote
 from kproxy.config.yamlfile import YamlReader
-from kproxy.migrate.spec.declarations import KEYS, PairsKind, SectionKind
+from kproxy.migrate.spec.declarations import KEYS, NamedSectionsKind, PairsKind, SectionKind
 from kproxy.migrate.spec.migration import SIDES, SOURCE, TARGET, Migration
 from kproxy.migrate.spec.switch_section import KproxySelection
 
@@ -131,7 +131,24 @@ class _DocumentReader:
         if not isinstance(node, yaml.MappingNode):
             self.problem(node, path, f"is not a mapping; allowed: {KEYS}")
             return None
+        if isinstance(kind, NamedSectionsKind):
+            return self._named_sections(kind, node, path)
         return self._section(kind.owner, node, path) if isinstance(kind, SectionKind) else self._pairs(kind, node, path)
+
+    def _named_sections(self, kind: NamedSectionsKind, node: yaml.MappingNode, path: str) -> dict[str, Any]:
+        sections: dict[str, Any] = {}
+        for key, value, own in entries(node):
+            name = self._scalar(kind.name, key, path)
+            if name is None:
+                continue
+            if not isinstance(value, yaml.MappingNode):
+                allowed = ", ".join(settings_of(kind.owner))
+                self.problem(value, f"{path}.{name}", f"is not a mapping; allowed: {allowed}")
+            elif name not in sections:
+                sections[name] = self._section(kind.owner, value, f"{path}.{name}")
+            elif own:
+                self.problem(key, path, f"{quote(name)} is given twice")
+        return sections
 
     def _scalar(self, kind: ValueKind[Any], node: yaml.Node, path: str) -> Any:
         if problem := self.reading.no_value(node):

@@ -18,7 +18,7 @@ from kproxy.base.address import Address
 from kproxy.config import kinds
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange, quote
 from kproxy.migrate.copier.state import state_topic_name
-from kproxy.migrate.spec.declarations import PairsKind, SectionKind, globs, key, number
+from kproxy.migrate.spec.declarations import NamedSectionsKind, PairsKind, SectionKind, globs, key, number
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.users.document import name_problem
 
@@ -132,6 +132,18 @@ class CopyLimits:
     slice_mb: int = key(kinds.count(1, 65536), "MB of one partition that one task copies.", default=256)
 
 
+_CLIENTS = globs(r".+", "a client id or a glob")
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSelection:
+    """One of the `waves` of the file: what moves separately from all else."""
+
+    clients: tuple[str, ...] = key(_CLIENTS, "Globs of the client ids.", repeatable=True)
+    groups: tuple[str, ...] = key(_GROUPS, "Globs of the groups.", repeatable=True)
+    topics: tuple[str, ...] = key(_TOPICS, "Globs of the topics.", repeatable=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """The options of a migration. `source` and `target` are options of a cluster of `kproxy run`, as text."""
@@ -151,6 +163,12 @@ class Migration:
     )
     switch: SwitchSection | None = key(
         SectionKind(SwitchSection), "The kproxies whose clients `kproxy migrate switch` moves."
+    )
+
+    waves: Mapping[str, WaveSelection] = key(
+        NamedSectionsKind(WaveSelection, kinds.NAME),
+        "By name, clients, groups and topics that move separately: `plan` says what connects them to others.",
+        factory=dict,
     )
 
     @property

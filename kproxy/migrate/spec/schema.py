@@ -7,7 +7,7 @@ from typing import Any
 from kproxy.config.declarations import Setting, settings_of
 from kproxy.config.options import cluster_settings
 from kproxy.config.presentation import describe
-from kproxy.migrate.spec.declarations import PairsKind, SectionKind
+from kproxy.migrate.spec.declarations import NamedSectionsKind, PairsKind, SectionKind
 from kproxy.migrate.spec.migration import SIDES, Migration
 from kproxy.migrate.spec.switch_section import KproxySelection
 
@@ -47,6 +47,14 @@ def _property(setting: Setting) -> dict[str, Any]:
     if isinstance(kind, PairsKind):
         text = {"type": ["string", "number", "boolean"]}
         return {"description": setting.help, "type": "object", "additionalProperties": text}
+    if isinstance(kind, NamedSectionsKind):
+        section = {**_section(kind.owner), "type": "object"}
+        return {
+            "description": setting.help,
+            "type": "object",
+            "propertyNames": kind.name.schema,
+            "additionalProperties": section,
+        }
     if not isinstance(kind, SectionKind):
         variants = {"anyOf": [{"type": "array", "items": kind.schema}, kind.schema]} if setting.repeatable else {}
         return {**describe(setting), **variants}

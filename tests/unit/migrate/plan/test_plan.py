@@ -22,7 +22,9 @@ from kproxy.migrate.plan.display import show_plan
 from kproxy.migrate.plan.plan import MigrationPlan, plan_to_json
 from kproxy.migrate.plan.principals import users_with_rights
 from kproxy.migrate.plan.rules import principal
-from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
+from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection, WaveSelection
+from kproxy.migrate.usage.observed import KproxyCoverage, ObservedUsage
+from kproxy.migrate.usage.replies import RecordedClient
 
 FOREVER = "9223372036854775807"
 DEFAULTS = {
@@ -64,6 +66,22 @@ def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION,
 def said(made: MigrationPlan, severity: str) -> list[str]:
     findings = (one for one in made.findings if one.severity == severity and one.subject != "transactional ids")
     return [f"{one.subject}: {one.text}" for one in findings]
+
+
+def test_waves_of_an_observation_are_shown_and_checked() -> None:
+    uses = {("writes", "t"): 2.0}
+    client = RecordedClient("", "", "h", "shop", "java", 1.0, 2.0, uses)
+    usage = ObservedUsage(1.0, 2.0, (client,), kproxies=(KproxyCoverage("kp-1", problem="refused"),))
+    migration = replace(MIGRATION, waves={"a": WaveSelection(("shop",))})
+    made = plan(cluster(topic()), cluster(topic()), migration, usage=usage)
+    assert [wave["topics"] for wave in plan_to_json(made)["waves"]] == [["t"]]
+    warnings = said(made, "warning")
+    assert any(line.startswith("wave a: client shop is connected to topic t, which is in no wave") for line in warnings)
+    assert any(line.startswith("kproxy kp-1: was not observed") for line in warnings)
+    out = StringIO()
+    show_plan(made, Console(file=out, width=100))
+    assert "client shop: writes t" in out.getvalue()
+    assert plan_to_json(plan(cluster(topic()), cluster(topic())))["waves"] is None
 
 
 def done(made: MigrationPlan) -> list[str]:

@@ -12,7 +12,7 @@ import yaml
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.spec.document import read_migration
-from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
+from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection, WaveSelection
 from kproxy.migrate.spec.schema import json_schema
 from kproxy.spark.configuration import build_host_config
 
@@ -82,7 +82,8 @@ def test_the_schema_accepts_what_is_read() -> None:
         BOTH + "topics: orders", BOTH + "topics: {include: 'a b'}", BOTH + "topics: {replication: 0}",
         BOTH + "limits: {max-rate: 0}", BOTH + "topics: {rename: {a: [b]}}", BOTH + "switch: {kproxies: a}",
         BOTH + "switch: {kproxies: {dns: a, kubernetes: b}, target-upstream: green}",
-        BOTH.replace("b:9092", "b:9092, tlss: yes"),
+        BOTH.replace("b:9092", "b:9092, tlss: yes"), BOTH + "waves: {Big: {}}", BOTH + "waves: {a: [b]}",
+        BOTH + "waves: {a: {topic: [x]}}", BOTH + "waves: [a]", BOTH + "waves: {a: {topics: ['x y']}}",
     ],
 )  # fmt: skip
 def test_the_schema_rejects_what_is_refused(file: Path, text: str) -> None:
@@ -116,6 +117,28 @@ def test_what_is_no_user(file: Path, pair: str, problem: str) -> None:
     (line,) = caught.value.problems
     assert line.startswith("m.yaml:3: users: ")
     assert problem in line
+
+
+def test_waves(file: Path) -> None:
+    waves = made(file, f"{BOTH}waves: {{a: {{clients: ['x-*', 'y z'], topics: t}}, b-2: {{groups: [g]}}}}").waves
+    assert waves == {"a": WaveSelection(("x-*", "y z"), (), ("t",)), "b-2": WaveSelection((), ("g",))}
+
+
+@pytest.mark.parametrize(
+    ("waves", "problem"),
+    [
+        ("{A: {}}", "waves: 'A' "),
+        ("{a: [b]}", "waves.a: is not a mapping; allowed: clients, groups, topics"),
+        ("{a: {topic: b}}", "waves.a.topic: no such key; did you mean topics?"),
+        ("{a: {topics: 'b c'}}", "waves.a.topics: 'b c' is not a topic or a glob; allowed: "),
+        ("{a: {}, a: {}}", "is given twice"),
+        ("[a]", "waves: is not a mapping; allowed: "),
+    ],
+)
+def test_what_are_no_waves(file: Path, waves: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        made(file, f"{BOTH}waves: {waves}")
+    assert problem in "\n".join(caught.value.problems)
 
 
 def test_defaults(file: Path) -> None:

@@ -265,6 +265,36 @@ def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
         assert refusal(lambda: AdminClient(address).get("/status")).endswith("its answer is larger than 100000 bytes")
 
 
+PAGE = OK + b"Content-Type: application/x-ndjson\r\n\r\n"
+
+
+def test_a_page_of_lines_is_read_to_its_end() -> None:
+    with answering(PAGE, b'{"observation":{}}\n{"client":{}}\n{"end":1}\n') as address:
+        assert AdminClient(address).read_lines("/observation") == [{"observation": {}}, {"client": {}}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (b'{"observation":{}}\n', "has ended the connection"),
+        (b'{"observation":{}}\n{"end":1}\n', "other lines than those of a record"),
+        (b"[]\n", "other lines than those of a record"),
+        (b"[" * 100_000 + b"\n", "other lines than those of a record"),
+        (b"no JSON\n", "other lines than those of a record"),
+    ],
+    ids=["early", "count", "list", "deep", "text"],
+)
+def test_a_page_that_is_no_record(lines: bytes, text: str) -> None:
+    with answering(PAGE, lines) as address:
+        assert text in refusal(lambda: AdminClient(address).read_lines("/observation"))
+
+
+def test_a_page_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REPLY", 100_000)
+    with answering(PAGE, more=lambda: b'{"client":{}}\n' * 1000) as address:
+        assert "is larger than 100000 bytes" in refusal(lambda: AdminClient(address).read_lines("/observation"))
+
+
 @pytest.mark.parametrize("head", [b"", OK, OK + b"\r\n", OK + b"A: "], ids=["nothing", "status", "body", "header"])
 def test_who_sends_byte_by_byte_has_no_more_time(head: bytes) -> None:
     """Each of them is within the time limit of a read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kproxy.protocol.wire.api import ApiKey
@@ -17,33 +16,25 @@ MOST_ELEMENTS = 2_000
 """The most elements of one array of a request that are answered one by one: some milliseconds of work."""
 
 
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a request is refused: what it names and may not, with families, and the text of the reason."""
 
-    key: int
-    forbidden: Sequence[tuple[str, Name]]
-    text: str
-
-    @property
-    def error(self) -> ErrorCode:
+    def __init__(self, key: int, forbidden: Sequence[tuple[str, Name]], text: str) -> None:
+        self.key, self.text = key, text
+        # What forbids the request whatever its elements are.
+        self._is_whole = any(family == "transaction" for family, _ in forbidden)
+        self._families: dict[Name, str] = {}  # of each name, by which the error of an element is looked up
+        for family, name in forbidden:
+            self._families.setdefault(name, family)
+        self.error = self._error("transaction" if self._is_whole else forbidden[0][0])
         """The error of the request as a whole."""
-        family, _ = next(iter(self._whole), self.forbidden[0])
-        return self._error(family)
 
     def error_of(self, name: Name) -> ErrorCode:
         """Return the error of one element of the request, by its name."""
-        if not self._whole:
-            for family, forbidden in self.forbidden:
-                if forbidden == name:
-                    return self._error(family)
-            return ErrorCode.OPERATION_NOT_ATTEMPTED
-        return self.error
-
-    @property
-    def _whole(self) -> Sequence[tuple[str, Name]]:
-        """What forbids the request whatever its elements are."""
-        return [item for item in self.forbidden if item[0] == "transaction"]
+        if self._is_whole:
+            return self.error
+        family = self._families.get(name)
+        return ErrorCode.OPERATION_NOT_ATTEMPTED if family is None else self._error(family)
 
     def _error(self, family: str) -> ErrorCode:
         if self.key == ApiKey.INIT_PRODUCER_ID and family == "produce":

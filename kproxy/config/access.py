@@ -118,10 +118,15 @@ class Extent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether something is allowed, and the option that decides it, in words."""
+    """Whether something is allowed, and the rule, or another option, that decides it."""
 
     allows: bool
-    reason: str
+    option: AccessRule | str
+
+    @property
+    def reason(self) -> str:
+        """The option in words."""
+        return f"rule '{self.option}'" if isinstance(self.option, AccessRule) else self.option
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ class AccessRules:
         """Decide whether clients may use this family of APIs for this name."""
         for rule in self.rules:
             if rule.matches(family, name):
-                return Decision(rule.allows, f"rule '{rule}'")
+                return Decision(rule.allows, rule)
         if not self.read_only:
             return Decision(True, "no rule matches")
         if family == "group" and any(pattern.matches(name) for pattern in self.allow_groups):

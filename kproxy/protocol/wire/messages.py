@@ -7,7 +7,7 @@ slices of the buffer. Tagged fields are there if the message has them. To write 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -293,16 +293,19 @@ def encode_fields(name: str, version: int, fields: Fields) -> bytes:
     """Return a message without its header."""
     definition = _definition(name)
     out: list[bytes] = []
-    _write_struct(out, definition.fields, version, version in definition.flexible, fields)
+    flexible = version in definition.flexible
+    _write_struct(out, split_fields(definition.fields, version)[0], version, flexible, fields)
     return b"".join(out)
 
 
 _definition = cache(load_message)
+_PACK = {kind: struct.Struct(">" + letter).pack for kind, letter in FORMATS.items()}
 _EMPTY: Fields = {"string": b"", "bytes": b"", "records": b"", "uuid": bytes(16)}
 
 
-def _write_struct(out: list[bytes], fields: tuple[Field, ...], version: int, flexible: bool, values: Fields) -> None:
-    for field in split_fields(fields, version)[0]:
+def _write_struct(out: list[bytes], fields: Sequence[Field], version: int, flexible: bool, values: Fields) -> None:
+    """Write the fields that this version has."""
+    for field in fields:
         if not field.type.startswith("[]"):
             value = values.get(field.name, {} if field.fields else _EMPTY.get(field.type, 0))
             _write(out, field, field.type, version, flexible, value)
@@ -310,6 +313,11 @@ def _write_struct(out: list[bytes], fields: tuple[Field, ...], version: int, fle
         elements = values.get(field.name, ())
         count = -1 if elements is None else len(elements)
         out.append(uvarint(count + 1) if flexible else INT32.pack(count))
+        if field.fields:  # their fields are looked up once
+            inner = split_fields(field.fields, version)[0]
+            for element in elements or ():
+                _write_struct(out, inner, version, flexible, element)
+            continue
         for element in elements or ():
             _write(out, field, field.type[2:], version, flexible, element)
     if flexible:
@@ -321,9 +329,9 @@ def _write(out: list[bytes], field: Field, kind: str, version: int, flexible: bo
         if kind == field.type and version in field.nullable:
             out.append(b"\xff" if value is None else b"\1")
         if value is not None:
-            _write_struct(out, field.fields, version, flexible, value)
+            _write_struct(out, split_fields(field.fields, version)[0], version, flexible, value)
     elif kind in FORMATS:
-        out.append(struct.pack(">" + FORMATS[kind], value))
+        out.append(_PACK[kind](value))
     elif value is None:
         out.append(b"\0" if flexible else (INT16 if kind == "string" else INT32).pack(-1))
     elif kind == "string":

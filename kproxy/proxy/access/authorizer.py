@@ -12,7 +12,7 @@ from kproxy.base.messages.sessions import (
     ACCESS_REQUEST_TOO_LARGE,
 )
 from kproxy.base.printable import one_line
-from kproxy.config.access import FAMILIES, AccessRules, Extent
+from kproxy.config.access import FAMILIES, AccessRules, Decision, Extent
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed
@@ -38,7 +38,8 @@ for topics. Java's max.request.size is 1 MiB by default; librdkafka writes to on
 TURN = 128
 """What requests may cost in one turn of the loop, each 1 and 1 more for each KiB that is examined."""
 _LONGEST_TEXT, _LONGEST_NAME = 400, 100
-_OTHER_USERS = "clients log in at kproxy (--client-sasl), not with users and tokens of the cluster"
+_OTHER_USERS = Decision(False, "clients log in at kproxy (--client-sasl), not with users and tokens of the cluster")
+_UNKNOWN_NAME = Decision(False, "the request names a topic by its id, about which no rule can decide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,17 @@ class SessionRules:
         }.get(key, (change.family,))
         return all(self.extents[family] is Extent.ALL for family in families)
 
-    def why_forbidden(self, family: str, name: Name) -> str | None:
-        """Return the option that forbids this, in words; None if it is allowed."""
+    def forbidden_by(self, family: str, name: Name) -> Decision | None:
+        """Return the decision that forbids this; None if it is allowed."""
         extent = self.extents[family]
         if extent is Extent.ALL:
             return None
         if name is None:
-            return "the request names a topic by its id, about which no rule can decide"
+            return _UNKNOWN_NAME
         if isinstance(name, Unnamed):
-            return None if extent is Extent.SOME else self.rules.decide(family, "*").reason
+            return None if extent is Extent.SOME else self.rules.decide(family, "*")
         decision = self.rules.decide(family, name)
-        return None if decision.allows else decision.reason
+        return None if decision.allows else decision
 
     def text(self, family: str, reason: str) -> str:
         """Return what a client gets to read: what forbids its request, and which names are allowed."""
@@ -173,16 +174,17 @@ class SessionAuthorizer:
     ) -> GuardVerdict | bytes | DiscardedRequest:
         names = change.read_names(request, call.key, call.version)
         is_refused = call.key in self.rules.refused
-        reasons = [
-            (family, name, _OTHER_USERS if is_refused else self.rules.why_forbidden(family, name))
+        decisions = [
+            (family, name, _OTHER_USERS if is_refused else self.rules.forbidden_by(family, name))
             for family, name in names
         ]
-        forbidden = [(family, name) for family, name, reason in reasons if reason is not None]
+        forbidden = [(family, name) for family, name, decision in decisions if decision is not None]
         if not forbidden:
             return GuardVerdict.PASS
         is_whole = len(request) >= 4 + size
-        family, name, reason = next(each for each in reasons if each[2] is not None)
-        assert reason is not None
+        family, name, reason = next(
+            (family, name, decision.reason) for family, name, decision in decisions if decision is not None
+        )
         refusal = Refusal(call.key, forbidden, self.rules.text(family, reason))
         correlation_id = _correlation_id(request)
         if change.is_flat(call.version):
@@ -208,11 +210,11 @@ class SessionAuthorizer:
             may_decide = reader.has_all_topics or (reader.count == 1 and reader.topics)
             if not may_decide and not is_whole:
                 return self._await(call, size, LONGEST_PRODUCE)
-            reasons = {topic.key: self.rules.why_forbidden("produce", reader.name(topic)) for topic in reader.topics}
-            refused = [topic for topic in reader.topics if reasons[topic.key] is not None]
+            decisions = [(topic, self.rules.forbidden_by("produce", reader.name(topic))) for topic in reader.topics]
+            refused = [topic for topic, decision in decisions if decision is not None]
             if not refused:
                 return GuardVerdict.PASS
-            reason = reasons[refused[0].key] or ""
+            reason = next(decision.reason for _, decision in decisions if decision is not None)
         else:
             refused = reader.topics
             reason = self.rules.rules.decide("produce", "*").reason

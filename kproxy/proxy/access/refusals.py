@@ -12,8 +12,9 @@ from kproxy.protocol.wire.primitives import Buffer, malformed
 from kproxy.proxy.access.apis import CHANGES, ERRORS, OF_CLUSTER_USERS, Answer, Change, Copy, Each, Slot
 from kproxy.proxy.access.names import Name, decode, decode_request
 
-MOST_ELEMENTS = 2_000
-"""The most elements of one array of a request that are answered one by one: some milliseconds of work."""
+MOST_ELEMENTS, MOST_NAMED = 2_000, 1_000
+"""The most elements of one array of a request that are answered one by one, and the most that are judged by their names
+too: some milliseconds of work."""
 
 
 class Refusal:
@@ -78,10 +79,9 @@ def _struct(shape: Answer, request: Any, refusal: Refusal, error: ErrorCode) -> 
                 fields[name] = request[value.field]
         elif isinstance(value, Each):
             elements = list(_elements(value.field, request))
-            if len(elements) > MOST_ELEMENTS:
-                raise malformed(
-                    f"a request that is refused names {len(elements)} things; kproxy answers {MOST_ELEMENTS}"
-                )
+            most = MOST_ELEMENTS if value.name is None else MOST_NAMED
+            if len(elements) > most:
+                raise malformed(f"a request that is refused names {len(elements)} things; kproxy answers {most}")
             structs = [
                 _struct(value.fields, element, refusal, _element_error(value, element, refusal, error))
                 for element in elements

@@ -29,7 +29,7 @@ MOST_VIEWERS = 16
 """Pages that look at one kproxy at the same time."""
 # How often there is a new snapshot, in seconds; what it has of a cluster at most, the busiest.
 _EVERY = 1.0
-_CLIENTS, _GROUPS, _APIS = 200, 200, 500
+_CLIENTS, _GROUPS, _APIS, _USERS = 200, 200, 500, 5
 # What it has at most of one client's requests, and the lines of the log that it has of one kind beside the newest.
 _APIS_OF_CLIENT, _LIKE_IT = 10, 5
 _NOTHING = Rates()
@@ -189,6 +189,7 @@ class Live:
                     "address": client.address,
                     "client_id": client.client_id,
                     "software": client.software,
+                    "users": sorted({session.user for session in of_client[client] if session.user})[:_USERS],
                     "sessions": len(of_client[client]),
                     "nodes": nodes,
                     "since": round(min(times), 3),

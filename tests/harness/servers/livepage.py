@@ -211,6 +211,7 @@ def client(name: str, nodes: dict[str, int], **more: Any) -> Snapshot:
         "address": "127.0.0.1",
         "client_id": name,
         "software": "apache-kafka-java 4.1.0",
+        "users": [],
         "sessions": sum(nodes.values()),
         "nodes": nodes,
         "since": time.time() - 200,

@@ -38,6 +38,7 @@ function render() {
 function receive(text) {
   now = { clusters: [], findings: [], events: [], ...JSON.parse(text) }; // another version may leave some out
   now.clusters = now.clusters.map((c) => ({ name: "", sessions: 0, bootstrap_servers: [], via: [], nodes: [], apis: [], clients: [], groups: [], forwards: [], forward_commands: [], ...c }));
+  for (const c of now.clusters) c.clients = c.clients.map((k) => ({ users: [], ...k }));
   cluster = now.clusters.find((c) => c.name === cluster?.name) ?? now.clusters[0] ?? null;
   record();
   if (!due) due = requestAnimationFrame(() => {

@@ -145,7 +145,7 @@ function filtered(c) {
   if (!filter && !only) return [c.clients, c.nodes];
   const well = (state) => !only || state === "bad" || state === "warn";
   const nodes = new Set(c.nodes.filter((n) => well(nodeState(n)[0]) && fits(n.node, nodeName(n), n.advertised, n.local, n.dial)).map((n) => n.node));
-  const clients = new Set(c.clients.filter((k) => well(clientState(k)[0]) && fits(k.client_id, k.address, k.software)));
+  const clients = new Set(c.clients.filter((k) => well(clientState(k)[0]) && fits(k.client_id, k.address, k.software, ...k.users)));
   // Beside what fits, who is connected to it.
   const both = filter && !only;
   return [

@@ -33,6 +33,7 @@ function aboutClient(c, k) {
   const places = Object.entries(k.nodes).sort((a, b) => b[1] - a[1]), groups = c.groups.filter((one) => one.clients.includes(k.client_id));
   const text = [`${name(k.client_id)} at ${name(k.address)} ${k.software ? `says that it is ${name(k.software)}` : "does not say which software it is"}.`,
     `It has ${count(k.sessions, "session")}${places.length ? `: ${listed(places.slice(0, 6).map(([label, n]) => `${n} to ${labelName(label)}`))}${places.length > 6 ? `, and others to ${places.length - 6} more` : ""}` : ""}. kproxy has known it since ${clock(k.since)} (${span(now.time - k.since)}).`];
+  if (k.users.length) text.push(`It has logged in at kproxy as ${listed(k.users.map((one) => name(one, 60)))}.`);
   if (groups.length) text.push(`A client of this name is in ${groups.length === 1 ? "group" : "groups"} ${listed(groups.slice(0, 5).map((one) => name(one.group, 60)))}.`);
   return { title: `Client ${shown(k.client_id, 60) || "without a client id"}`, text, facts: [...story(c, k), ...facts(T(k.traffic), k.sessions)],
     drawn: [[`k ${c.name} ${clientKey(k)}`, "Requests per second", per]] };
@@ -127,11 +128,12 @@ const clientTable = table($("clients-table"), "Clients", [
   { label: "Client id", value: (x) => x.client_id, text: (x) => shown(x.client_id) || "(none)" },
   { label: "Address", value: (x) => x.address, text: (x) => shown(x.address) },
   { label: "Software", value: (x) => x.software ?? "", text: (x) => shown(x.software) || "unknown" },
+  { label: "User", value: (x) => x.users[0] ?? "", text: (x) => x.users.map((one) => shown(one, 60)).join(", ") || "–" },
   { label: "Sessions", number: true, value: (x) => x.sessions, text: (x) => digits(x.sessions) },
   ...traffic((x) => T(x.traffic)),
   { label: "5 minutes", history: (x) => `k ${cluster.name} ${clientKey(x)}` },
   lastError((x) => T(x.traffic)),
-], 4);
+], 5);
 const groupTable = table($("groups"), "Consumer groups", [
   { label: "Group", value: (x) => x.group, text: (x) => shown(x.group) },
   { label: "Members seen", number: true, value: (x) => x.members, text: (x) => digits(x.members) },
@@ -144,14 +146,15 @@ const refusalTable = table($("refusals"), "Refused requests", [
   { label: "Name", value: (x) => x.name, text: (x) => shown(x.name, 100) || "–" },
   { label: "Client id", value: (x) => x.client_id, text: (x) => shown(x.client_id) || "(none)" },
   { label: "Address", value: (x) => x.client, text: (x) => shown(x.client) },
+  { label: "User", value: (x) => x.user, text: (x) => shown(x.user, 60) || "–" },
   { label: "Refused by", value: (x) => x.reason, text: (x) => shown(x.reason, 200) },
   { label: "Times", number: true, value: (x) => x.times, text: (x) => digits(x.times) },
-], 5);
+], 6);
 function showAccess(c, none, urgent) {
   hide($("access-card"), !c.access);
   if (!c.access) return;
   keyed($("access-rules"), c.access.rules, (x) => x, () => document.createElement("li"), (item, text) => put(item, shown(text, 300)));
-  refusalTable(c.access.latest.filter((x) => fits(x.api, x.name, x.client_id, x.client)), (x) => [x.api, x.family, x.name, x.client, x.client_id].join(" "), none ?? "kproxy has refused nothing yet.", urgent);
+  refusalTable(c.access.latest.filter((x) => fits(x.api, x.name, x.client_id, x.client, x.user)), (x) => [x.api, x.family, x.name, x.client, x.client_id].join(" "), none ?? "kproxy has refused nothing yet.", urgent);
   put($("access-note"), `${count(c.access.refused, "request")} refused since kproxy was started. The clients received Kafka's own error.`);
 }
 const forwardTable = table($("forwards"), "Forwards", [
@@ -174,7 +177,7 @@ const commandTable = table($("commands"), "Forward commands", [
 function showTables() {
   const c = cluster, none = filter || only ? "Nothing fits the filter." : null, urgent = c.name + filter + only;
   apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
-  clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software)), clientKey, none ?? "No client is connected.", urgent);
+  clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software, ...x.users)), clientKey, none ?? "No client is connected.", urgent);
   groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "kproxy has seen no consumer group.", urgent);
   showAccess(c, none, urgent);
   hide($("forwards-card"), c.forwards.length === 0);

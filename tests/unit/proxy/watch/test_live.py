@@ -269,6 +269,16 @@ async def test_many_clients_are_shown_busiest_first(events: EventLog) -> None:
     await stream.aclose()
 
 
+async def test_a_client_has_the_users_of_its_sessions(events: EventLog) -> None:
+    page = Page(events)
+    users = ("bob", "alice", "", "bob")
+    page.sessions = [replace(session("1", f"10.1.1.1:{port}"), user=user) for port, user in enumerate(users, 5000)]
+    stream = page.live.view()
+    value = await snapshot(stream)
+    assert [client["users"] for client in value["clusters"][0]["clients"]] == [["alice", "bob"]]
+    await stream.aclose()
+
+
 async def test_a_refused_client_is_a_finding(events: EventLog) -> None:
     LOG.warning(
         "refused a connection from %s: %s", "10.7.7.7:4711",

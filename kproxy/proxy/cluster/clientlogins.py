@@ -35,9 +35,9 @@ from kproxy.proxy.login.plain import PlainServer
 from kproxy.proxy.login.scram import ScramServer
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.session import Session
-from kproxy.users.decoys import VerifierForm, decoy
+from kproxy.users.decoys import select_verifier
 from kproxy.users.usersfile import UsersFile
-from kproxy.users.verifier import HASHES, ScramVerifier
+from kproxy.users.verifier import ScramVerifier
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 _MOST_HASHED = 2
 _HASHED_WITHIN = 10.0
 _LONGEST_NAME = 100
-_STRONGEST_FIRST = tuple(HASHES)[::-1]
 _PLAIN, _OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 
 
@@ -151,14 +150,8 @@ class ClientLogins:
         For an unknown user, it is a decoy.
         """
         users = self._users
-        user = None if users is None else users.user(name)
-        forms = {} if users is None else users.forms
-        allowed = _STRONGEST_FIRST if mechanism is None else (mechanism,)
-        for wanted in allowed:
-            if user is not None and wanted in user.verifiers:
-                return user.verifiers[wanted], True
-        wanted = next((each for each in allowed if each in forms), allowed[0])
-        return decoy(wanted, name, self._secret, forms.get(wanted, VerifierForm())), False
+        user, forms = (None, {}) if users is None else (users.user(name), users.forms)
+        return select_verifier(user, forms, mechanism, name, self._secret)
 
     async def _is_of(self, verifier: ScramVerifier, password: str) -> bool:
         return await self._hashing.run(_HASHED_WITHIN, verifier.is_of, password)

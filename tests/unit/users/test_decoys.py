@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from kproxy.users.decoys import VerifierForm, common_forms, decoy
+from kproxy.users import decoys
+from kproxy.users.decoys import VerifierForm, common_forms, decoy, select_verifier
 from kproxy.users.document import User
 from kproxy.users.verifier import HASHES, ScramVerifier
 
@@ -45,3 +46,22 @@ def test_the_form_is_that_of_most_users() -> None:
     users.append(user("d", b"\xff" * 24, 5000, "SCRAM-SHA-512"))
     assert common_forms(users) == {"SCRAM-SHA-256": VerifierForm(8192, 0), "SCRAM-SHA-512": VerifierForm(5000, 24)}
     assert common_forms([]) == {}
+
+
+@pytest.mark.parametrize("mechanism", [None, "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_decoy_is_made_for_known_users_too(mechanism: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a client could tell by the time of the answer who is a user (bench.logins measures it)."""
+    made: list[str] = []
+
+    def count(mechanism: str, name: str, secret: bytes, form: VerifierForm) -> ScramVerifier:
+        made.append(name)
+        return decoy(mechanism, name, secret, form)
+
+    monkeypatch.setattr(decoys, "decoy", count)
+    own = {name: ScramVerifier.from_password(name, "x") for name in HASHES}
+    alice = User("alice", own, {})
+    forms = common_forms([alice])
+    assert select_verifier(alice, forms, mechanism, "alice", b"s") == (own[mechanism or "SCRAM-SHA-512"], True)
+    verifier, is_known = select_verifier(None, forms, mechanism, "bob", b"s")
+    assert (verifier.mechanism, is_known) == (mechanism or "SCRAM-SHA-512", False)
+    assert made == ["alice", "bob"]

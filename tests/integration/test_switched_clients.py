@@ -19,6 +19,7 @@ from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.steady import STEADY
 from tests.harness.clusters.switchable import Switchable, listening
 from tests.harness.migration import flipseen
+from tests.harness.migration.carried import positions
 from tests.harness.migration.moving import rows
 from tests.harness.process import wait_until
 from tests.harness.servers.refusing import RefusesFirst
@@ -81,16 +82,14 @@ class Moving:
         self.kproxy.hold()
         copied = rows(self.blue.direct_bootstrap, self.topic, 0)
         self.write_on_green([(row[2] or b"").decode() for row in copied])
-        positions = {group: self._translate(group) for group in groups}
+        translated = {group: self._translate(group) for group in groups}
         self.kproxy.flip(by or next(iter(self.green.dial.values())))
         self.kproxy.release()
-        return positions
+        return translated
 
     def _translate(self, group: str) -> int:
-        blue = AdminClient({"bootstrap.servers": self.blue.direct_bootstrap})
         green = AdminClient({"bootstrap.servers": self.green.direct_bootstrap})
-        (asked,) = blue.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        (found,) = asked.result(60).topic_partitions
+        (found,) = positions(self.blue.direct_bootstrap, group)
         position = TopicPartition(self.topic, 0, found.offset + SHIFT)
 
         def written() -> bool:
@@ -218,11 +217,9 @@ def test_a_member_of_a_group_goes_on_where_the_group_is(
     named = {"group_id": group, "auto_offset_reset": "earliest", "auto_commit_interval_ms": "200", **properties}
     client = moving.start(library, "consume", moving.topic, **named)
     client.wait(lambda: len(client.said("got")) == 100, "all records of blue")
-    admin = AdminClient({"bootstrap.servers": moving.blue.direct_bootstrap})
 
     def committed() -> int:
-        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        return sum(one.offset for one in asked.result(60).topic_partitions)
+        return sum(one.offset for one in positions(moving.blue.direct_bootstrap, group))
 
     client.wait(lambda: committed() == 100, "it has committed")
     position = moving.switch(group)[group]

@@ -6,13 +6,13 @@ What they see stands in docs/flip.md.
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from tests.harness.clients.going import Going, java
 from tests.harness.clusters.twosides import TwoSides, until
-from tests.harness.migration.carried import lowest_epoch
+from tests.harness.migration.carried import lowest_epoch, positions
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
 from tests.harness.migration.switched import BLUE
@@ -54,9 +54,7 @@ def write(bootstrap: str, topic: str, first: int, upto: int) -> None:
 
 def committed(bootstrap: str, group: str) -> int:
     """Of all partitions together."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return sum(max(0, one.offset) for one in asked.result(60).topic_partitions or [])
+    return sum(max(0, one.offset) for one in positions(bootstrap, group))
 
 
 def ends(bootstrap: str, topic: str) -> int:
@@ -247,11 +245,9 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str, pro
     load = ["produce", topic, str(PARTITIONS), "5"]
     properties = {"bootstrap.servers": bootstrap, "enable.idempotence": "true"}
     producer = led.start(java(led.sides.clusters[0].programs, load, properties, led.logs / "producer.log"))
-    group = AdminClient({"bootstrap.servers": led.sides.source})
 
     def position() -> int:
-        (asked,) = group.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)]).values()
-        return sum(max(0, one.offset) for one in asked.result(60).topic_partitions or [] if one.topic == topic)
+        return sum(max(0, one.offset) for one in positions(led.sides.source, topic) if one.topic == topic)
 
     app.wait(lambda: position() > 300, "it counts")
     assert (led.kproxy.metric("kproxy_requests_total", api="StreamsGroupHeartbeat") > 0) == (protocol == "streams")

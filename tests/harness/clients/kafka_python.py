@@ -13,7 +13,7 @@ with warnings.catch_warnings():
         TopicPartition,
     )
     from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-    from kafka.errors import KafkaTimeoutError
+    from kafka.errors import KafkaError, KafkaTimeoutError
     from kafka.net.sasl.msk import AwsMskIamClient
     from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
@@ -25,6 +25,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaError",
     "KafkaProducer",
     "KafkaTimeoutError",
     "MetadataResponse",

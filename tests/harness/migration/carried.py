@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
 from kproxy.migrate.spec.migration import Migration
-from kproxy.protocol.wire.errorcodes import COORDINATOR_MOVES
-from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients.flow import Log
+from tests.harness.clients.kafka_python import KafkaAdminClient, KafkaError
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import topics
 from tests.harness.process import wait_until
@@ -46,19 +45,25 @@ def apart(sides: TwoSides) -> None:
 
 
 def positions(bootstrap: str, group: str) -> list[TopicPartition]:
-    """Return the positions of a group. Waits for a coordinator that moves or loads, as after a restart."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # which must live until the answer has come
+    """Return the positions of a group. Waits for a coordinator that moves or loads, as after a restart.
+
+    Where such a coordinator refuses, librdkafka's own question ends the process (confluentinc/librdkafka#5040).
+    """
 
     def read() -> tuple[list[TopicPartition]] | None:
         try:
-            found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
-        except KafkaException as error:
-            if error.args[0].code() in COORDINATOR_MOVES:
+            found = admin.list_group_offsets(group)[group]
+        except KafkaError as error:
+            if error.retriable:
                 return None
             raise
-        return (found.topic_partitions or [],)
+        return ([TopicPartition(place.topic, place.partition, at.offset) for place, at in found.items()],)
 
-    return wait_until(read, f"the positions of {group}")[0]
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        return wait_until(read, f"the positions of {group}")[0]
+    finally:
+        admin.close()
 
 
 def carry(sides: TwoSides, topic: str, *groups: str) -> None:

@@ -33,7 +33,8 @@ SAYS: Mapping[str, str] = {
 DONE, UNDONE, STOPPED, INCOMPLETE = 0, 3, 1, 4
 _KILLED = -signal.SIGKILL
 _GOES_ON = "copying records from the target back to the source"
-_PATIENCE = 400.0
+# A rehearsal takes minutes on a machine with much other work.
+_PATIENCE = 1200.0
 
 
 class Driver:

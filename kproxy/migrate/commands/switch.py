@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.migrate.commands.arguments import AS_END, DRY_RUN, FILE, MASTER, echo_escaped
+from kproxy.migrate.commands.observe import observed_path
 
 if TYPE_CHECKING:
     from kproxy.migrate.commands.screen import Screen
@@ -46,6 +47,12 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 @click.option(
     "--allow-split-readers", is_flag=True, help="With --only: other clients may continue to read on the source."
 )
+@click.option(
+    "--allow-unseen",
+    multiple=True,
+    metavar="TOPIC",
+    help="A producer may go round the kproxies to this topic, a name or a glob. [repeatable]",
+)
 @AS_END
 @click.option("--resume", is_flag=True, help="Continue a switch or rollback whose driver has died.")
 @click.option(
@@ -61,6 +68,7 @@ def switch(
     reversible: bool,
     only: tuple[str, ...],
     allow_split_readers: bool,
+    allow_unseen: tuple[str, ...],
     as_end: tuple[str, ...],
     resume: bool,
     abort: bool,
@@ -85,6 +93,9 @@ def switch(
     With --reversible the command continues after the switch: it copies records from the target back to the source until
     it is stopped. 'kproxy migrate copy --reverse --follow' does that too.
 
+    If 'kproxy migrate observe' has found a producer that goes round the kproxies, the switch does not begin, unless
+    --allow-unseen names the topic. After the switch, what is still written to the source is reported.
+
     If a switch or rollback was interrupted, wherever, the same command continues it, and no more: forward if possible,
     else back. It says what had happened, and starts the copy back again where it is due. With --resume it does so even
     if the former driver may still live, and with --abort it goes back unless clients may already write to the other
@@ -104,6 +115,7 @@ def switch(
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import run_switch
     from kproxy.migrate.switch.resumption import resume_or_abort
+    from kproxy.migrate.switch.unseen_check import UnseenCheck
 
     if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (lost and not (resume or abort)):
         raise ConfigError(
@@ -122,9 +134,11 @@ def switch(
         if resume or abort:
             result = resume_or_abort(migration, master, screen, report, abort=abort, lost=lost)
         else:
+            unseen = UnseenCheck(observed_path(file, migration.name), allow_unseen)
             result = run_switch(
-                migration, master, screen, report, dry_run=dry_run, reversible=reversible, selection=chosen
-            )
+                migration, master, screen, report, dry_run=dry_run, reversible=reversible, selection=chosen,
+                unseen=unseen,
+            )  # fmt: skip
         return _exit_code(result, report)
 
 

@@ -12,6 +12,7 @@ final_sync           the last round of the copy, its verification, and the last 
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
 switch_run           a switch or rollback, from the preflight to the release
+unseen_check         who goes round the kproxies, before a switch and after it
 observation_run      an observation of what clients use, from its beginning to its end
 opening              what a command of a switch opens, and what ends it by a signal
 resumption           continuing a switch or rollback whose driver has ended

@@ -33,6 +33,7 @@ from kproxy.migrate.switch.report import (
 from kproxy.migrate.switch.resumption import read_last, require_dead_driver, resume_or_abort
 from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation, read_reverse_migration
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
+from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
 # How long to wait for clients to reconnect before the report names the missing ones, in seconds.
@@ -46,6 +47,7 @@ def switch_clients(
     dry_run: bool,
     reversible: bool,
     selection: ClientSelection | None = None,
+    unseen: UnseenCheck | None = None,
     until: Callable[[ReverseCopy], None] = ReverseCopy.wait,
 ) -> SwitchResult:
     """Switch the clients.
@@ -53,7 +55,8 @@ def switch_clients(
     `print_result` is called before this continues to copy back. `until` waits for the end of the reverse copy.
     """
     reverse_copy = ReverseCopy(context.spark, context.migration, context.endpoints, context.log)
-    setup = SwitchSetup(context.migration, context.endpoints, context.section.target_upstream, selection=selection)
+    target, unseen = context.section.target_upstream, unseen if selection is None else None
+    setup = SwitchSetup(context.migration, context.endpoints, target, selection=selection, unseen=unseen)
     if reversible:
         setup = replace(setup, before_hold=reverse_copy.prepare, during_hold=reverse_copy.begin_during_hold)
     switch = SyncedSwitch(context, setup)
@@ -65,6 +68,8 @@ def switch_clients(
             reverse_copy.undo()
         raise
     outcome = None if result.drive_result is None else result.drive_result.end
+    if outcome is CoordinatorOutcome.RELEASED:
+        switch.check_still_written()
     if reverse_copy.is_prepared and outcome in (None, CoordinatorOutcome.UNDONE):
         reverse_copy.undo()
     elif reversible and outcome is CoordinatorOutcome.RELEASED:
@@ -85,6 +90,7 @@ def run_switch(
     dry_run: bool,
     reversible: bool,
     selection: ClientSelection | None = None,
+    unseen: UnseenCheck | None = None,
 ) -> SwitchResult:
     """Switch the clients; or continue what was interrupted, and no more: a switch, a rollback, or the copy back."""
     require_switch_section(migration)
@@ -95,7 +101,9 @@ def run_switch(
     if entry is not None and (not entry.ended or (reversible and entry.is_moved and entry.reversible)):
         return resume_or_abort(migration, master, screen, print_result, abort=False, lost=())
     with open_context(migration, master, screen) as context:
-        return switch_clients(context, print_result, dry_run=dry_run, reversible=reversible, selection=selection)
+        return switch_clients(
+            context, print_result, dry_run=dry_run, reversible=reversible, selection=selection, unseen=unseen
+        )
 
 
 def run_rollback(

@@ -31,6 +31,7 @@ from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.transactions import OpenTransaction
+from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.switch.user_logins import check_users
 from kproxy.proxy.switching.parts import Part, split_unit, unit_name
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
@@ -221,6 +222,8 @@ class SwitchSetup:
     """Extends the offset maps, if positions are translated by more than what this migration has copied."""
     selection: ClientSelection | None = None
     """The clients to switch; None for all."""
+    unseen: UnseenCheck | None = None
+    """The check of producers that go round the kproxies; None if there is none."""
 
 
 def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -> Iterator[Diagnostic]:
@@ -282,6 +285,11 @@ class SyncedSwitch(SwitchRun):
                     return None
                 return self._drive(journal, reversible)
 
+    def check_still_written(self) -> None:
+        """Report topics to which clients still write on the side that was left, if all clients were moved."""
+        if self._setup.unseen is not None:
+            self.report_findings(self._setup.unseen.after(self._setup.endpoints.source, self._sync.source_ends))
+
     def _check_may_begin(self, last: SwitchEntry | None) -> None:
         """Raise ConfigError unless this switch or rollback can follow the last one."""
         if last is not None and not last.ended:
@@ -306,6 +314,8 @@ class SyncedSwitch(SwitchRun):
             setup.target_upstream, setup.endpoints.source_cluster_id, setup.endpoints.target_cluster_id
         )
         self.check_kproxies(direction)
+        if setup.unseen is not None:
+            self.report_findings(setup.unseen.before())
         if self.preflight.is_blocked:
             return
         with ClusterPair(setup.migration, setup.endpoints) as sides:

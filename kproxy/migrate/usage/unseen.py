@@ -5,7 +5,7 @@
  * A log has more records of producers without an id than passed the kproxies.
 
 Not named are kproxy's own copier, and producers that wrote nothing in that time. A mirror that writes to the source is
-named, as it goes round the kproxies.
+named, as it goes round the kproxies: `--allow-unseen TOPIC` allows it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_unseen(usage: ObservedUsage, allowed: Iterable[str] = ()) -> Iterator[
     for topic, text in describe_writings(unseen_writings(usage)):
         is_allowed = any(fnmatchcase(topic, glob) for glob in allowed)
         severity = NOTE if is_allowed else ERROR if usage.is_complete else WARNING
-        hint = "" if is_allowed else "; move it behind a kproxy"
+        hint = "" if is_allowed else f"; move it behind a kproxy, or allow it with --allow-unseen {topic}"
         doubt = "" if usage.is_complete else " (or passed a kproxy while it recorded nothing)"
         yield Diagnostic(severity, f"topic {topic}", f"a producer goes round the kproxies{doubt}: {text}{hint}")
     yield from _unseen_members(usage)

@@ -34,12 +34,15 @@ from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError
 from kproxy.migrate.switch.finish import finish_migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
+from kproxy.migrate.switch.observation_run import run_observation
 from kproxy.migrate.switch.operations import roll_back_clients, switch_clients
 from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, result_lines
 from kproxy.migrate.switch.resumption import resume_drive
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.switch.switch_run import SwitchContext
+from kproxy.migrate.switch.unseen_check import UnseenCheck
+from kproxy.migrate.usage.sourcestate import read_source
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
@@ -90,10 +93,17 @@ class Site:
         reversible: bool = False,
         until: Any = ReverseCopy.close,
         only: ClientSelection | None = None,
+        allow_unseen: tuple[str, ...] = (),
     ) -> SwitchResult:
         return switch_clients(
-            self.context, lambda _: None, dry_run=dry_run, reversible=reversible, selection=only, until=until
-        )
+            self.context, lambda _: None, dry_run=dry_run, reversible=reversible, selection=only,
+            unseen=UnseenCheck(self.observed, allow_unseen), until=until,
+        )  # fmt: skip
+
+    @property
+    def observed(self) -> Path:
+        """The file of an observation."""
+        return self.directory / "observed.json"
 
     @property
     def context(self) -> SwitchContext:
@@ -292,6 +302,37 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
     figures += [f"switch: {line.strip()}" for line in result_lines(came)]
+
+
+def test_a_producer_that_goes_round_the_kproxies(site: Site) -> None:
+    """It is named before, stops the switch unless the topic is allowed, and is named again when it still writes."""
+
+    def produce(bootstrap: str, count: int) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        for _ in range(count):
+            producer.produce(site.topic, b"x", partition=1)
+        assert producer.flush(60) == 0
+
+    def pause(_: float) -> None:
+        produce(site.kproxies[1].bootstrap, 1)
+        produce(site.endpoints.source, 3)
+
+    run_observation(site.migration, 1, site.observed, site.said.append, pause)
+    assert site.switch(dry_run=True).blocked
+    (stop,) = site.stops()
+    assert f"topic {site.topic}: a producer goes round the kproxies: partition 1: producer id" in stop
+    assert f"--allow-unseen {site.topic}" in stop
+    came = site.switch(allow_unseen=(site.topic,))
+    assert came.drive_result is not None, site.stops()
+    assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
+    assert not any("still written" in line for line in site.said)
+    with Admin(site.endpoints.source) as admin:
+        topic = read_source(admin, site.migration)
+    produce(site.endpoints.source, 2)
+    (finding,) = UnseenCheck(site.observed).after(site.endpoints.source, topic.ends)
+    assert finding.subject == f"topic {site.topic}"
+    assert "is still written on the source" in finding.text
+    assert "2 records" in finding.text
 
 
 @pytest.mark.matrix

@@ -1,0 +1,73 @@
+"""Who goes round the kproxies: what an observation found before a switch, and what writes to the source after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.base.diagnostic import NOTE, WARNING, Diagnostic
+from kproxy.base.errors import KproxyError
+from kproxy.base.format import format_duration
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import LATEST, TopicPartition
+from kproxy.migrate.usage.observed import read_usage
+from kproxy.migrate.usage.sourcestate import Writing, count_records, read_own_producer_ids
+from kproxy.migrate.usage.unseen import check_unseen, describe_writings
+
+_SUBJECT = "kproxies"
+# An observation that is older says little about today, in seconds.
+_OLD = 7 * 24 * 3600.0
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenCheck:
+    """The check of one switch: the file of the observation, and globs of topics where others may write."""
+
+    path: Path
+    allowed: tuple[str, ...] = ()
+
+    def before(self) -> Iterator[Diagnostic]:
+        """Yield who went round the kproxies while they were observed. Raises ConfigError if the file cannot be used."""
+        if not self.path.exists():
+            text = "it was not observed whether a producer goes round them; kproxy migrate observe FILE finds out"
+            yield Diagnostic(NOTE, _SUBJECT, text)
+            return
+        usage = read_usage(self.path)
+        age = time.time() - usage.ended
+        if age > _OLD:
+            text = f"were observed {format_duration(age)} ago: observe again, as other clients may write now"
+            yield Diagnostic(WARNING, _SUBJECT, text)
+        yield from check_unseen(usage, self.allowed)
+
+    def after(self, source: str, ends: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:
+        """Yield topics whose logs at the source have more records than when the last ones were copied."""
+        try:
+            writings = _written_since(source, ends)
+        except UnsupportedRequestError:
+            text = "it is not known whether clients still write to it: its brokers list no transactions (before 3.0)"
+            yield Diagnostic(NOTE, "source", text)
+            return
+        except KproxyError as error:
+            yield Diagnostic(WARNING, "source", f"it is not known whether clients still write to it: {error}")
+            return
+        for topic, text in describe_writings(writings):
+            yield Diagnostic(
+                WARNING,
+                f"topic {topic}",
+                f"is still written on the source, and nothing copies that to the target: {text}; move this producer"
+                " behind a kproxy, or give it the target's bootstrap servers",
+            )
+
+
+def _written_since(source: str, ends: Mapping[TopicPartition, int]) -> list[Writing]:
+    """Return what was written since these ends, but by kproxy's own copier."""
+    with Admin(source) as admin:
+        own = read_own_producer_ids(admin)
+    with ClusterClient(source) as cluster:
+        now = cluster.list_offsets_until(ends, LATEST, time.monotonic() + _PATIENCE, committed=False)
+        grown = {place: (ends[place], end) for place, end in now.items() if end > ends[place]}
+        return [writing for place, span in grown.items() for writing in count_records(cluster, place, *span, own)]

@@ -42,10 +42,10 @@ def run_observation(
     with (
         open_fleet(section, _REPLY) as fleet,
         open_endpoints(migration) as endpoints,
-        Admin(endpoints.source) as admin,
         Collector([(kproxy.name, kproxy.client) for kproxy in fleet.kproxies], section.cluster, observer) as collector,
     ):
-        return _ObservationRun(migration, section.target_upstream, path, log, pause, collector, admin).run(seconds)
+        run = _ObservationRun(migration, section.target_upstream, path, log, pause, collector, endpoints.source)
+        return run.run(seconds)
 
 
 class _ObservationRun:
@@ -57,11 +57,11 @@ class _ObservationRun:
         log: LogWriter,
         pause: Pause,
         collector: Collector,
-        admin: Admin,
+        source: str,
     ) -> None:
         self._migration, self._target, self._path = migration, target, path
         self._log, self._pause = log, pause
-        self._collector, self._admin = collector, admin
+        self._collector, self._source = collector, source
         self._problems: dict[str, str] = {}
 
     def run(self, seconds: float) -> ObservedUsage:
@@ -73,7 +73,7 @@ class _ObservationRun:
         before: SourceState | None = None
         try:
             self._pause(_SETTLE)
-            before = read_source(self._admin, self._migration)
+            before = self._read_source()
             count = self._collector.reached
             self._log(
                 f"observing at {count} {'kproxy' if count == 1 else 'kproxies'} for {format_duration(seconds)};"
@@ -93,15 +93,19 @@ class _ObservationRun:
         usage = self._usage(began, after or before)
         if before is not None and after is not None:
             passed = {place: partition.offsets for place, partition in usage.written().items()}
-            usage = replace(usage, source=compare(before, after, passed, self._admin.bootstrap))
+            usage = replace(usage, source=compare(before, after, passed, self._source))
         if why:
             self._log(f"the source could not be read at the end: {why}")
         write_usage(usage, self._path)
         return usage
 
+    def _read_source(self) -> SourceState:
+        with Admin(self._source) as admin:  # a connection of an hour ago may be closed
+            return read_source(admin, self._migration)
+
     def _read_source_again(self) -> tuple[SourceState | None, str]:
         try:
-            return read_source(self._admin, self._migration), ""
+            return self._read_source(), ""
         except KproxyError as error:
             return None, str(error)
 

@@ -280,11 +280,10 @@ def compare(
     markers of transactions take offsets too, and records without a producer id must be counted.
     """
     unreadable = list(dict.fromkeys((*before.unreadable, *after.unreadable)))
-    growth = {
-        place: end - before.ends.get(place, 0)
-        for place, end in after.ends.items()
-        if place in before.ends and end > before.ends[place]
-    }
+    known = {topic for topic, _ in before.ends}
+    # A topic that is new has begun at 0. Of others, a partition may have had no leader.
+    begins = {place: before.ends.get(place, 0) for place in after.ends if place in before.ends or place[0] not in known}
+    growth = {place: after.ends[place] - begin for place, begin in begins.items() if after.ends[place] > begin}
     earlier = {(place, producer.id): producer for place, active in before.producers.items() for producer in active}
     own = {use.producer_id for name, use in after.transactions.items() if name.startswith(OWN_PREFIX)}
     writings = {
@@ -299,7 +298,7 @@ def compare(
             if offsets <= passed.get(place, 0):
                 continue
             try:
-                counted = list(count_records(cluster, place, before.ends[place], after.ends[place], own))
+                counted = list(count_records(cluster, place, begins[place], after.ends[place], own))
             except KproxyError as error:
                 unreadable.append(f"the log of {place[0]}-{place[1]}: {error}")
                 continue

@@ -30,9 +30,7 @@ def _wave_tree(number: int, wave: Wave) -> Tree:
     for edge in wave.edges:
         edges[edge.first].append(edge)
     if len(wave.steps) > 1:
-        tree.add(
-            Text("readers first: the copy brings to the target what the clients of later steps write", style="dim")
-        )
+        tree.add(Text("readers first: the copy brings them what later steps write", style="dim"))
     for place, step in enumerate(wave.steps, start=1):
         branch = tree if len(wave.steps) == 1 else tree.add(Text(f"step {place}"))
         if step.why:

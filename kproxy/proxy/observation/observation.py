@@ -133,18 +133,19 @@ def _lines(record: UsageRecord) -> Iterator[Mapping[str, Any]]:
 
 
 def _several(values: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield these values, some at a time; an empty list if there are none."""
-    left = list(values)
-    for start in range(0, max(1, len(left)), _NAMES_IN_LINE):
-        yield left[start : start + _NAMES_IN_LINE]
+    """Yield these values, some at a time and none before it is wanted; an empty list if there are none."""
+    left = iter(values)
+    yield list(islice(left, _NAMES_IN_LINE))
+    while some := list(islice(left, _NAMES_IN_LINE)):
+        yield some
 
 
 def _uses(client: ClientUsage) -> Iterator[Mapping[str, Any]]:
-    for (use, topic), usage in client.topics.items():
+    for (use, topic), usage in list(client.topics.items()):
         yield {"use": use, **_topic(topic), **_usage(usage)}
-    for (use, name), usage in client.names.items():
+    for (use, name), usage in list(client.names.items()):
         yield {"use": use, "name": name, **_usage(usage)}
-    for (transaction, use, of), usage in client.transactions.items():
+    for (transaction, use, of), usage in list(client.transactions.items()):
         named = _topic(of) if isinstance(of, Topic) else {"name": of}
         yield {"use": use, "transaction": transaction, **named, **_usage(usage)}
 
@@ -152,7 +153,7 @@ def _uses(client: ClientUsage) -> Iterator[Mapping[str, Any]]:
 def _partition_lines(place: PartitionKey, partition: PartitionUsage) -> Iterator[Mapping[str, Any]]:
     producers = (
         {"id": number, "epoch": producer.epoch, "offsets": producer.offsets, "last": _unix(producer.last)}
-        for number, producer in partition.producers.items()
+        for number, producer in list(partition.producers.items())
     )
     for some in _several(producers):
         yield {

@@ -229,7 +229,8 @@ def test_a_forward_of_a_person_that_ends_and_leads_elsewhere(cluster: DevCluster
         assert node["lost_since"] is not None
         with port_forward(ports[2], str(cluster.dial[1])):
             wait_until(lambda: nodes(proxy)["2"]["dial_belongs_to"] == "1", "kproxy tries it again")
-            assert f"{forward} answers, but it is broker 1 of this cluster" in nodes(proxy)["2"]["problem"]
+            text = f"{forward} answers, but it is broker 1 of this cluster"
+            wait_until(lambda: text in nodes(proxy)["2"]["problem"], "all routes were tried")
             wait_logged(proxy, f"{forward} leads to broker 1 now; it led to broker 2, which cannot be reached since 20")
             examined = " ".join(kproxy_command("doctor", servers, "--admin", proxy.admin).stdout.split())
             assert "No longer leads to broker 2 since 20" in examined

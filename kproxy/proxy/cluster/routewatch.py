@@ -54,9 +54,9 @@ class RouteWatch:
     async def watch(self) -> None:
         """Look at the nodes for as long as kproxy runs."""
         while True:
-            keys = self._unused_nodes()
-            pause = max(_PAUSE_AT_LEAST, _EVERY / max(1, len(keys)))
-            for key in keys or [None]:
+            keys: list[NodeKey | None] = [*self._unused_nodes()] or [None]
+            pause = max(_PAUSE_AT_LEAST, _EVERY / len(keys))
+            for key in keys:
                 await asyncio.sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))
                 if key is not None and self._may_end_unnoticed(key, self._in_use()):
                     await self._look(key)

@@ -53,12 +53,12 @@ executor that replaces it reads the topic too. The results:
     "Moves": """\
 The test moves all topics and clients of a cluster to another one with the commands of `kproxy migrate` from `plan` to
 `finish`: `switch --reversible`, `rollback`, and `switch`. Each cluster has three brokers whose names cannot be
-resolved, and the clients connect through three kproxies and are not stopped. Clients are those of Kafka 4.4.0:
-idempotent and transactional producers, consumers, and Kafka Streams with `exactly_once_v2`; with brokers 4.4.0 on
-both sides also consumers with `group.protocol=consumer`, and Streams with `group.protocol=streams`. `works`: by the
-logs of both clusters and what the clients printed, no record was lost, doubled or out of order, and each group
-continued at its exact position after each of the three moves. [flip.md](flip.md#what-clients-see) has the details.
-The results:
+resolved, and the clients connect through three kproxies and are not stopped. In its short form, each cluster has one
+broker, and the move ends with the `rollback`. Clients are those of Kafka 4.4.0: idempotent and transactional producers,
+consumers, and Kafka Streams with `exactly_once_v2`; with brokers 4.4.0 on both sides also consumers with
+`group.protocol=consumer`, and Streams with `group.protocol=streams`. `works`: by the logs of both clusters and what the
+clients printed, no record was lost, doubled or out of order, and each group continued at its exact position.
+[flip.md](flip.md#what-clients-see) has the details. The results:
 """,
 }
 """The parts of the page below the table, in order: heading → what the tests do."""
@@ -130,6 +130,13 @@ def write_section(title: str, lines: Sequence[str]) -> None:
     head, sections = _split(PATH.read_text())
     sections[title] = section(title, lines)
     PATH.write_text(head + "".join(sections[one] for one in _SECTIONS if one in sections))
+
+
+def section_results(title: str) -> dict[str, str]:
+    """What the page has in a part now: result by what was measured."""
+    _, sections = _split(PATH.read_text())
+    lines = re.findall(r"(?m)^- (.+): (.+)$", sections.get(title, ""))
+    return dict(lines)
 
 
 def section(title: str, lines: Sequence[str]) -> str:

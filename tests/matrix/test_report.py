@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.report import FAILS, WORKS, Report, section, write_section
+from tests.matrix.report import FAILS, WORKS, Report, section, section_results, write_section
 
 
 def test_every_cell_and_each_reason_once() -> None:
@@ -41,6 +41,8 @@ def test_the_parts_of_the_page_are_written_apart(tmp_path: Path, monkeypatch: py
     write_section("Python", ["3.11.2: works", "3.13.0: works"])
     parts = section("Python", ["3.11.2: works", "3.13.0: works"]) + section("Spark", ["3.5.9: works"])
     assert page.read_text() == "# before\n" + parts
+    assert section_results("Python") == {"3.11.2": "works", "3.13.0": "works"}
+    assert section_results("Moves") == {}
     Report([], ["1"], "17", []).write()
     assert page.read_text() == Report([], ["1"], "17", []).text() + parts
 

@@ -17,6 +17,7 @@ tls         TLS to the broker
 upstreams   a cluster that can be switched, and one after a switch, compared with a plain one
 clients     real clients and real brokers
 librdkafka  one of these clients, as a process
+logins      logins of clients at kproxy: their cost, and whether their time tells who is a user
 records     the cost of converting batches for another cluster
 migrate     copying topics to another cluster, compared with MirrorMaker 2
 migratejob  the copier, and programs that fill topics, as processes

@@ -5,7 +5,7 @@
 It prints, for each mechanism, logins per second of one core and the CPU for each, as kproxy evaluates them in memory.
 Then it compares the time of a wrong password with that of an unknown user: medians, and the share of pairs in which the
 unknown user took longer (one half if nothing can be told apart). The pause before an answer is the same for both, and
-is left out.
+is left out. Last, it prints kproxy's CPU for connections with a login and without one, in front of a real broker.
 """
 
 # ruff: noqa: T201
@@ -17,11 +17,20 @@ import base64
 import hashlib
 import hmac
 import random
+import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from bench.machine import cpu_seconds
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.messages import encode_request, read_response
+from kproxy.protocol.wire.primitives import INT32
 from kproxy.proxy.login.outcomes import Challenge, ClientLoginFailed, ServerMechanism
 from kproxy.proxy.login.plain import PlainServer
 from kproxy.proxy.login.scram import ScramServer
@@ -44,19 +53,25 @@ async def _is_of(verifier: ScramVerifier, password: str) -> bool:
     return verifier.is_of(password)
 
 
-async def _scram(server: ServerMechanism, mechanism: str, user: str, salted: bytes) -> None:
-    """Go through a login whose client has derived its key before, as clients that log in again have."""
+def _first(user: str) -> str:
+    return f"n={user},r=abcdefgh"
+
+
+def _last(mechanism: str, user: str, challenge: str, salted: bytes) -> bytes:
+    """Return a client's proof. It has derived its key before, as clients that log in again have."""
     hash_name = HASHES[mechanism]
-    bare = f"n={user},r=abcdefgh"
-    challenge = await server.evaluate(f"n,,{bare}".encode())
-    assert isinstance(challenge, Challenge)
-    first = challenge.token.decode()
-    unproved = f"c=biws,{first.split(',')[0]}"
+    unproved = f"c=biws,{challenge.split(',')[0]}"
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     stored = hashlib.new(hash_name, client_key).digest()
-    signature = hmac.digest(stored, f"{bare},{first},{unproved}".encode(), hash_name)
+    signature = hmac.digest(stored, f"{_first(user)},{challenge},{unproved}".encode(), hash_name)
     proof = base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
-    await server.evaluate(f"{unproved},p={proof}".encode())
+    return f"{unproved},p={proof}".encode()
+
+
+async def _scram(server: ServerMechanism, mechanism: str, user: str, salted: bytes) -> None:
+    challenge = await server.evaluate(f"n,,{_first(user)}".encode())
+    assert isinstance(challenge, Challenge)
+    await server.evaluate(_last(mechanism, user, challenge.token.decode(), salted))
 
 
 async def _timed(mechanism: str, server: ServerMechanism, user: str, password: str, salted: bytes) -> float:
@@ -100,10 +115,80 @@ async def _measure(mechanism: str, count: int) -> None:
     )
 
 
+class _Client:
+    """One connection, which waits for each answer."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.sock = socket.create_connection((host, int(port)))
+
+    def ask(self, key: ApiKey, version: int, fields: dict[str, object]) -> dict[str, Any]:
+        self.sock.sendall(encode_request(key, version, 1, fields))
+        answer = b""
+        while len(answer) < 4 or len(answer) < 4 + INT32.unpack_from(answer)[0]:
+            answer += self.sock.recv(65536)
+        return read_response(key, version, answer, 8)
+
+
+def _connect(address: str, mechanism: str, salted: bytes) -> None:
+    """Connect, log in, ask for the brokers, and disconnect."""
+    client = _Client(address)
+    client.ask(ApiKey.API_VERSIONS, 2, {})
+    if mechanism:
+        client.ask(ApiKey.SASL_HANDSHAKE, 1, {"Mechanism": mechanism})
+        first = client.ask(ApiKey.SASL_AUTHENTICATE, 1, {"AuthBytes": f"n,,{_first('alice')}".encode()})
+        last = _last(mechanism, "alice", first["AuthBytes"].decode(), salted)
+        assert not client.ask(ApiKey.SASL_AUTHENTICATE, 1, {"AuthBytes": last})["ErrorCode"]
+    client.ask(ApiKey.METADATA, 1, {"Topics": []})
+    client.sock.close()
+
+
+def _connections(count: int) -> None:
+    """Print kproxy's CPU for a connection without a login at kproxy, and with one."""
+    from kproxy.dev.devcluster import DevCluster
+
+    with DevCluster(1) as cluster, tempfile.TemporaryDirectory() as directory:
+        for mechanism in ("", *HASHES):
+            words = [
+                sys.executable,
+                "-m",
+                "kproxy",
+                "run",
+                cluster.bootstrap,
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "off",
+            ]
+            salted = b""
+            if mechanism:
+                verifier = ScramVerifier.from_password(mechanism, _PASSWORD)
+                salted = hashlib.pbkdf2_hmac(HASHES[mechanism], _PASSWORD.encode(), verifier.salt, verifier.iterations)
+                users = Path(directory, mechanism)
+                users.touch(0o600)
+                users.write_text(f"users:\n  alice:\n    {mechanism}: {verifier.text()}\n")
+                words += ["--client-sasl", mechanism, "--users-file", str(users)]
+            with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as kproxy:
+                assert kproxy.stderr is not None
+                address = (
+                    next(line for line in kproxy.stderr if "bootstrap.servers=" in line).rpartition("=")[2].strip()
+                )
+                for _ in range(50):
+                    _connect(address, mechanism, salted)
+                began = cpu_seconds([kproxy.pid])
+                for _ in range(count):
+                    _connect(address, mechanism, salted)
+                used = (cpu_seconds([kproxy.pid]) - began) / count
+                kproxy.kill()
+            print(f"a connection with {mechanism or 'no login':14} {used * 1e3:7.2f} ms CPU of kproxy")
+
+
 async def _main(count: int) -> None:
     for mechanism in (*HASHES, "PLAIN"):
         await _measure(mechanism, count if mechanism != "PLAIN" else max(20, count // 20))
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000))
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
+    asyncio.run(_main(number))
+    _connections(number // 4)

@@ -289,13 +289,13 @@ def test_refused_requests_are_shown_where_there_are_rules(browser: Browser) -> N
     with shown(browser, snapshot()):
         assert not browser.js("document.querySelector('#access-card').checkVisibility()")
     refusal = {"api": "JoinGroup", "family": "group", "name": "<b>pay</b>", "client": "10.0.0.7", "client_id": "me"}
-    more = {"reason": "--read-only", "error": 30, "times": 3, "last": 1.0}
+    more = {"user": "alice", "reason": "--read-only", "error": 30, "times": 3, "last": 1.0}
     rules = ["read-only: refuses each request that changes something", "rule 'allow produce orders-*'"]
     access = {"rules": rules, "refused": 17, "latest": [refusal | more]}
     with shown(browser, snapshot(clusters=[cluster(access=access)])):
         assert browser.js("[...document.querySelectorAll('#access-rules li')].map(x => x.innerText)") == rules
         row = browser.text("#refusals tbody").split("\t")
-        assert row == ["JoinGroup", "<b>pay</b>", "me", "10.0.0.7", "--read-only", "3"]
+        assert row == ["JoinGroup", "<b>pay</b>", "me", "10.0.0.7", "alice", "--read-only", "3"]
         assert "17 requests refused" in browser.text("#access-note")
 
 

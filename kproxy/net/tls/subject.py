@@ -64,7 +64,10 @@ class _Reader:
         self.tag, size, at = data[start], data[start + 1], start + 2
         if size & 0x80:
             count = size & 0x7F
-            size, at = int.from_bytes(data[at : at + count], "big"), at + count
+            length, at = data[at : at + count], at + count
+            size = int.from_bytes(length, "big")
+            if size < 0x80 or not length[0]:
+                raise ValueError("the certificate has a length that is not DER")  # Java would print another one
         if at + size > len(data) or (expected is not None and self.tag != expected):
             raise ValueError("the certificate is no DER encoding of its fields")
         self._at = at + size

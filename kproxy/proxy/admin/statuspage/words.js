@@ -146,7 +146,7 @@ const refusalTable = table($("refusals"), "Refused requests", [
   { label: "Name", value: (x) => x.name, text: (x) => shown(x.name, 100) || "–" },
   { label: "Client id", value: (x) => x.client_id, text: (x) => shown(x.client_id) || "(none)" },
   { label: "Address", value: (x) => x.client, text: (x) => shown(x.client) },
-  { label: "User", value: (x) => x.user, text: (x) => shown(x.user, 60) || "–" },
+  { label: "User", value: (x) => x.user ?? "", text: (x) => shown(x.user ?? "", 60) || "–" },
   { label: "Refused by", value: (x) => x.reason, text: (x) => shown(x.reason, 200) },
   { label: "Times", number: true, value: (x) => x.times, text: (x) => digits(x.times) },
 ], 6);
@@ -154,7 +154,7 @@ function showAccess(c, none, urgent) {
   hide($("access-card"), !c.access);
   if (!c.access) return;
   keyed($("access-rules"), c.access.rules, (x) => x, () => document.createElement("li"), (item, text) => put(item, shown(text, 300)));
-  refusalTable(c.access.latest.filter((x) => fits(x.api, x.name, x.client_id, x.client, x.user)), (x) => [x.api, x.family, x.name, x.client, x.client_id].join(" "), none ?? "kproxy has refused nothing yet.", urgent);
+  refusalTable(c.access.latest.filter((x) => fits(x.api, x.name, x.client_id, x.client, x.user ?? "")), (x) => [x.api, x.family, x.name, x.client, x.client_id].join(" "), none ?? "kproxy has refused nothing yet.", urgent);
   put($("access-note"), `${count(c.access.refused, "request")} refused since kproxy was started. The clients received Kafka's own error.`);
 }
 const forwardTable = table($("forwards"), "Forwards", [

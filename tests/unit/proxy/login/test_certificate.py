@@ -20,7 +20,7 @@ class Login:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.authenticator = CertificateAuthenticator(
-            *(lambda word=word: self.seen.append(word) for word in ("evaluate", "changed", "end"))  # type: ignore[misc]
+            *(lambda word=word: self.seen.append(word) for word in ("evaluate", "changed", "end"))
         )
 
     def judge(self, request: bytes, key: ApiKey = ApiKey.API_VERSIONS, version: int = 4) -> GuardVerdict | bytes:

@@ -23,11 +23,10 @@ from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.parts import Part
 from tests.harness.clients.spark import connector, settings, spark_home
 from tests.harness.clusters.steady import STEADY
-from tests.harness.migration.carried import positions
+from tests.harness.migration.carried import offsets_in_log, positions
 from tests.harness.migration.moving import topics
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
-from tests.harness.topics import read_topic
 from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import KINDS, PARTITIONS, Clients, Kind
 from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver
@@ -320,16 +319,9 @@ class Site:
         self.say(f"problems: {problems}")
         return problems
 
-    def logs(self, cluster: str, topic: str) -> list[Log]:
+    def logs(self, cluster: str, topic: str) -> Sequence[Log]:
         """Offset and number of each record, by partition."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
-        for message in read_topic(self.direct[cluster], topic, PARTITIONS, isolation_level="read_committed"):
-            partition, value, offset = message.partition(), message.value(), message.offset()
-            assert partition is not None
-            assert value is not None
-            assert offset is not None
-            found[partition].append((offset, int(value)))
-        return [sorted(one) for one in found]
+        return offsets_in_log(self.direct[cluster], topic, PARTITIONS)
 
     def _wait_consumed(self, kind: Kind, partitions: Sequence[Log]) -> None:
         """If it does not come, `read` says what is missing."""

@@ -13,7 +13,7 @@ from tests.harness.clients.flow import Log
 from tests.harness.clients.kafka_python import KafkaAdminClient, KafkaError
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import topics
-from tests.harness.process import wait_until
+from tests.harness.process import PATIENCE_S, wait_until
 from tests.harness.topics import read_topic
 
 # The source's brokers have not handed out any id from here on, in a test.
@@ -66,18 +66,21 @@ def positions(bootstrap: str, group: str) -> list[TopicPartition]:
         admin.close()
 
 
-def carry(sides: TwoSides, topic: str, *groups: str) -> None:
-    """Copy the last records, and the positions of these groups."""
+def carry(sides: TwoSides, topic: str, *groups: str) -> dict[str, dict[int, int]]:
+    """Copy the last records, and the positions of these groups; return these positions, by group and partition."""
     copied = sides.copy({topic: topic})
     target = AdminClient({"bootstrap.servers": sides.target})
+    carried: dict[str, dict[int, int]] = {}
     for group in groups:
-        there = []
+        there, carried[group] = [], {}
         for one in positions(sides.source, group):
+            carried[group][one.partition] = one.offset
             known = copied[topic, one.partition]
             at = known.map.next_target(one.offset)
             there.append(TopicPartition(topic, one.partition, known.target_next if at is None else at))
         assert there, f"group {group} has no position"
-        target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, there)])[group].result(30)
+        target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, there)])[group].result(PATIENCE_S)
+    return carried
 
 
 def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
@@ -111,13 +114,19 @@ def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
 
 def in_log(bootstrap: str, topic: str, partitions: int) -> list[list[int]]:
     """Return the numbers in each partition, in order."""
-    numbers: list[list[int]] = [[] for _ in range(partitions)]
+    return [[number for _, number in log] for log in offsets_in_log(bootstrap, topic, partitions)]
+
+
+def offsets_in_log(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[int, int]]]:
+    """Return the offset and the number of each committed record, by partition, in order."""
+    logs: list[list[tuple[int, int]]] = [[] for _ in range(partitions)]
     for message in read_topic(bootstrap, topic, partitions, **{"isolation.level": "read_committed"}):
-        partition, value = message.partition(), message.value()
+        partition, value, offset = message.partition(), message.value(), message.offset()
         assert partition is not None
         assert value is not None
-        numbers[partition].append(int(value))
-    return numbers
+        assert offset is not None
+        logs[partition].append((offset, int(value)))
+    return [sorted(log) for log in logs]
 
 
 def lowest_epoch(bootstrap: str, topic: str) -> int:

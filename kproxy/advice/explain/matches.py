@@ -94,10 +94,10 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         return RecordMatches()
     foreign = names_other_program(lower)
     kafka_like = sure or (near and not foreign)
-    if sure and foreign and not names_kafka(record_text.partition("\n")[2]):
+    broker = _BROKER_LOGGER.search(record_text) is not None
+    if sure and foreign and not broker and not names_kafka(record_text.partition("\n")[2]):
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
     foreign = foreign and not sure
-    broker = _BROKER_LOGGER.search(record_text) is not None
     servers: list[tuple[int, str]] = []
     record_matches: list[tuple[int, MessageMatch]] = []
     conditional_lines = 0

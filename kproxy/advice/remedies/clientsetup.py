@@ -108,6 +108,25 @@ java!> configuration enables SASL, mechanism must be non-null and non-empty stri
 schema-registry!> SASL_SSL Kafka endpoints are supported
 Note: Each address in the list must be HOST:PORT, and its protocol that of `kafkastore.security.protocol`.
 schema-registry!> Ignoring Kafka broker endpoint … that does not match the setting for
+Note: The property is one of Java's clients. librdkafka has `sasl.username` and `sasl.password` for a login, and
+`ssl.ca.location`, `ssl.certificate.location` and `ssl.key.location`, or `ssl.keystore.location` with PKCS#12, for TLS.
+librdkafka!> No such configuration property: "sasl.jaas.config"
+librdkafka!> No such configuration property: "sasl.client.callback.handler.class"
+librdkafka!> No such configuration property: "sasl.login.callback.handler.class"
+librdkafka!> No such configuration property: "ssl.truststore.location"
+librdkafka!> No such configuration property: "ssl.truststore.password"
+librdkafka!> No such configuration property: "ssl.truststore.type"
+librdkafka!> No such configuration property: "ssl.keystore.type"
+librdkafka!> No such configuration property: "ssl.truststore.certificates"
+librdkafka!> No such configuration property: "ssl.keystore.key"
+librdkafka!> No such configuration property: "ssl.keystore.certificate.chain"
+librdkafka!> No such configuration property: "key.serializer"
+librdkafka!> No such configuration property: "value.serializer"
+librdkafka!> No such configuration property: "key.deserializer"
+librdkafka!> No such configuration property: "value.deserializer"
+librdkafka!> No such configuration property: "buffer.memory"
+librdkafka!> No such configuration property: "max.poll.records"
+librdkafka!> No such configuration property: "default.api.timeout.ms"
 Note: An OpenSSL setting of the client cannot be used: the words after it are OpenSSL's.
 librdkafka!> ssl.cipher.suites failed
 librdkafka!> ssl.curves.list failed
@@ -134,6 +153,8 @@ tools!> You cannot specify both --bootstrap-controller and --bootstrap-server
 tools!> One of the required --bootstrap-server
 tools!> Only one of --bootstrap-server
 tools!> Command must include exactly one action
+tools!> OptionMissingRequiredArgumentException
+tools> requires an argument
 Note: The application names the topic's replication or its replicas wrongly.
 librdkafka> replication_factor out of expected range
 tools!> The replication factor must be between 1 and
@@ -220,6 +241,12 @@ Note: The file that a token is in cannot be read where the program runs.
 franz-go> failed to open token file
 
 == jaas
+Note: The class path of the program lacks the class, or its name has a typing error.
+java!> unable to find LoginModule class
+Note: The JAAS file has no section of this name: `KafkaClient` for a client, `KafkaServer` for a broker, `Client` for its login at
+ZooKeeper.
+java!> No JAAS configuration section named
+Note:
 java!> entry in this JAAS configuration
 java!> should be prefixed with SASL mechanism name, ignoring config
 java> Must supply exactly 1 non-null JAAS mechanism configuration

@@ -33,6 +33,8 @@ librdkafka> Broker: Eligible partition leaders are not available
 librdkafka> Broker: Preferred leader was not available
 
 == topic-unknown no-leader
+any> unknown_topic_or_partition
+any> leader_not_available
 Note: The cluster has no such topic and does not create it by itself, or its partitions have no leader.
 ruby-kafka!> Failed to assign partitions to
 ruby-kafka> Failed to assign partition

@@ -199,11 +199,15 @@ ruby-kafka!> GSSAPI negotiation failed
 proxy!> Failed to send GSSAPI
 any> Init security context failure
 
+== kerberos closed
+sarama!> Error while performing GSSAPI Kerberos Authentication
+
 == kerberos credentials-unreadable
 librdkafka!> Failed to initialize SASL authentication: …
 
 == sasl-mechanism
 librdkafka!> mechanism handshake failed: …broker's supported mechanisms
+any> unsupported_sasl_mechanism
 aiokafka!> sasl mechanism. Enabled mechanisms are
 kafka-python!> sasl mechanism. Enabled mechanisms are
 ruby-kafka!> Unsupported SASL mechanism … Supported are
@@ -234,6 +238,7 @@ librdkafka!> SaslAuthenticateRequest failed
 librdkafka!> SASL authentication failure
 sarama!> SASL authentication failed
 sarama!> failed to advance the SCRAM exchange
+sarama!> SASL/SCRAM-SHA-… authentication failed
 franz-go!> server sent authentication error
 franz-go> sasl reauth failed
 kafka-go> SASL authentication process has failed
@@ -272,5 +277,12 @@ java!> Invalid OAUTHBEARER client first message
 java> Authentication with OAuth token has failed
 java> Username doesn't match the token
 proxy!> local oauth verify token failed
+
+== overloaded
+Note: The broker closes new connections from this address, because it has as many as `max.connections.per.ip` or
+`max.connections` allows: look for clients that open connections and do not close them.
+broker!> Rejected connection from
+broker!> Too many connections from
+broker!> already has the configured maximum of
 """
 )

@@ -43,6 +43,7 @@ any*> Temporary failure in name resolution
 
 == dns-silent
 any*> read udp …:53: i/o timeout
+any*> lookup …: i/o timeout
 
 == port-closed
 any*> Connection refused
@@ -77,6 +78,7 @@ any*> no route to host
 any*> EHOSTUNREACH
 any*> Network is unreachable
 any*> network is unreachable
+any*> Network unreachable
 any*> ENETUNREACH
 any*> was attempted to an unreachable network
 any*> was attempted to an unreachable host

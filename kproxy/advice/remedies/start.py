@@ -243,7 +243,7 @@ broker!> Timed out waiting for connection while in state: CONNECTING
 broker!> Unable to resolve address: zookeeper
 broker!> Timed out waiting for connection while in state
 broker> KeeperErrorCode = ConnectionLoss
-broker> Unable to connect to zookeeper server within timeout
+broker!> Unable to connect to zookeeper server within timeout
 broker!> Unable to connect to zookeeper server '
 broker!> cub zk-ready
 broker!> Failed to connect to Zookeeper

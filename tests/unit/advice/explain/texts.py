@@ -532,4 +532,12 @@ TEXTS: tuple[PastedText, ...] = (
     PastedText('ruby-kafka, lib/kafka/sasl_authenticator.rb', 'Kafka::Error: SCRAM-SHA-256 is not supported.', 'sasl-mechanism', 'mechanism'),
     PastedText('printed by confluent-kafka', '%3|1700000000.1|FAIL|rdkafka#producer-1| [thrd:ssl://10.1.2.3:24182/bootstrap]: ssl://10.1.2.3:24182/bootstrap: SSL handshake failed: Disconnected: SSL connection closed by peer: connecting to a PLAINTEXT broker listener? (after 103ms in state SSL_HANDSHAKE)', 'tls-to-plaintext', 'TLS'),
     PastedText('printed by confluent-kafka', '%3|1700000000.1|FAIL|rdkafka#producer-1| [thrd:ssl://10.1.2.3:24133/bootstrap]: ssl://10.1.2.3:24133/bootstrap: Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)', 'tls-to-plaintext', 'TLS'),
+    PastedText("Go's net package", 'ERRO[0010] failed to dial: failed to open connection to k.example.com:9092: dial tcp: lookup k.example.com: i/o timeout kafka-go', 'dns-silent', 'resolver|DNS'),
+    PastedText('librdkafka, rdkafka_conf.c', 'KafkaError (Client config error: No such configuration property: "ssl.keystore.type") rdkafka', 'configuration', 'Java'),
+    PastedText('IBM/sarama, broker.go', '{"level":"info","msg":"Error while performing GSSAPI Kerberos Authentication: EOF","source":"sarama"}', 'kerberos', 'Kerberos'),
+    PastedText("the JDK's LoginContext", 'org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: unable to find LoginModule class: com.sun.security.auth.module.Krb5LoginModul', 'jaas', 'class'),
+    PastedText('Apache Kafka, SocketServer.scala', 'INFO Rejected connection from /10.2.1.1, address already has the configured maximum of 100 connections. (kafka.network.DataPlaneAcceptor)', 'overloaded', 'max.connections'),
+    PastedText('Apache Kafka 3.x, KafkaZkClient.scala', 'ERROR Fatal error during KafkaServer startup. Prepare to shutdown (kafka.server.KafkaServer)\norg.apache.zookeeper.KeeperException$NodeExistsException: KeeperErrorCode = NodeExists', 'kraft-configuration', 'broker.id'),
+    PastedText('IBM/sarama, with xdg-go/scram', 'kafka: client has run out of available brokers to talk to: SASL/SCRAM-SHA-512 authentication failed: challenge did not match', 'credentials-refused', 'password'),
+    PastedText("joptsimple in Kafka's tools", 'Exception in thread "main" joptsimple.OptionMissingRequiredArgumentException: Option command-config requires an argument\n\tat org.apache.kafka.tools.TopicCommand', 'configuration', 'option'),
 )  # fmt: skip

@@ -65,6 +65,7 @@ _JAAS = {
     "serviceName": "kerberos-service",
     "awsProfileName": "aws-profile",
 }
+_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 # Settings of a login that kproxy does not support.
 _NOT_THERE = {
     "tokenauth": "kproxy does not support delegation tokens",
@@ -81,6 +82,22 @@ def read_client_config(merged: Layer, cluster: int) -> None:
         rivals = next((group for group in EXCLUSIVE if key in group), (key,))
         if not given.intersection(rivals):
             merged.put(settings[key], property.value, DiagnosticPlace(str(file.path), property.line), cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUse:
+    """What a client does with a cluster, as far as its file names it: ProducerConfig, ConsumerConfig, librdkafka."""
+
+    group: str | None = None
+    acks: int | None = None
+    """0, 1, or -1 for all replicas in sync; None also for a value that no client accepts."""
+
+
+def read_client_use(path: Path) -> ClientUse:
+    """Return what the client of a file does. Mistakes in the file are for `read_client_config` to report."""
+    file = _File(path.expanduser(), [])
+    acks = file.value("acks") or file.value("request.required.acks") or ""
+    return ClientUse(file.value("group.id") or None, _ACKS.get(acks.lower()))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,6 +140,11 @@ class _File:
                 line += part.source.count("\n") or 1
         except javaproperties.InvalidUEscapeError:  # it would repeat a part of the value
             self._problem(line, "", r"has \u without four hexadecimal digits")
+
+    def value(self, name: str) -> str | None:
+        """Return the value of a property; None if the file does not have it."""
+        property = self._properties.get(name)
+        return None if property is None else property.value
 
     def _problem(self, line: int, key: str, text: str) -> None:
         self._problems.append(mistake(DiagnosticPlace(str(self.path), line), key, text))

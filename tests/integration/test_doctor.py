@@ -333,6 +333,19 @@ def test_a_client_that_only_reads_or_only_writes(cluster: DevCluster) -> None:
     assert "may not Write the topic" in report["findings"][0]["text"]
 
 
+@pytest.mark.parametrize("acks", ["acks=all", "request.required.acks=-1"])
+def test_what_the_file_of_a_client_says_that_it_does(three: DevCluster, tmp_path: Path, acks: str) -> None:
+    topic, file = create_topic(three.direct_bootstrap, 1, 3), tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={three.direct_bootstrap}\ngroup.id=from-its-file\n{acks}\n")
+    _, report = doctor("--client-config", str(file), "--topic", topic)
+    client = report["client"]
+    assert (client["topic"], client["group"], client["acks"]) == (topic, "from-its-file", -1)
+    assert client["coordinator"] is not None
+
+    _, report = doctor("--client-config", str(file), "--topic", topic, "--acks", "1")
+    assert (report["client"]["group"], report["client"]["acks"]) == (None, 1)
+
+
 def test_what_this_user_may_do_with_a_group(cluster: DevCluster) -> None:
     """The broker says so although the user does not see the topic of the groups."""
     make_groups_topic(cluster)

@@ -16,6 +16,7 @@ from kproxy.base.addressclass import is_loopback
 from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config, load
+from kproxy.config.clientfile import read_client_use
 from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import asjson, direct_access, picture, report
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
@@ -97,12 +98,13 @@ class DoctorRun:
         def load_one(line: CommandLine) -> ClusterConfig:
             return self._load(line).clusters[index]
 
+        intent = _intent_of(cluster, self.intent)
         kproxy_options = direct_access.kproxy_only_options(cluster)
 
         async def examine_with(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
-            first = await examine(config, contacts, on_step, self.intent, of_nodes)
+            first = await examine(config, contacts, on_step, intent, of_nodes)
             served = await self._served_here()
             first = replace(
                 first,
@@ -197,6 +199,15 @@ class DoctorRun:
         ):
             return None
         return NeighbourKproxy(str(self._config.admin), cluster.bootstrap_servers, cluster.via)
+
+
+def _intent_of(cluster: ClusterConfig, intent: ClientIntent) -> ClientIntent:
+    """Return what the client is going to do: what the user names, else what its client.properties shows."""
+    if cluster.client_config is None or intent.group is not None or intent.acks is not None:
+        return intent
+    use = read_client_use(cluster.client_config)
+    # The acknowledgements of a producer are about a topic.
+    return replace(intent, group=use.group, acks=use.acks if intent.topic is not None else None)
 
 
 def run(

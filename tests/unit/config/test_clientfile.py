@@ -10,6 +10,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, load, read
+from kproxy.config.clientfile import ClientUse, read_client_use
 from kproxy.config.options import cluster_settings
 from kproxy.config.presentation import show
 
@@ -232,3 +233,25 @@ def test_no_file(file: Path, make: Any, problem: str) -> None:
         load({"client_config": str(file), "bootstrap_servers": "a:1"}, {}, None)
     assert len(caught.value.problems) == 1
     assert problem in caught.value.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "use"),
+    [
+        ("bootstrap.servers=a:1\n", ClientUse()),
+        ("group.id=billing\nacks=all\n", ClientUse("billing", -1)),
+        ("acks=-1\n", ClientUse(None, -1)),
+        ("request.required.acks=0\n", ClientUse(None, 0)),
+        ("acks = 1\n", ClientUse(None, 1)),
+        ("group.id=\nacks=some\n", ClientUse()),
+        ("acks=\\u12\n", ClientUse()),
+    ],
+)
+def test_what_a_client_does_with_a_cluster(file: Path, text: str, use: ClientUse) -> None:
+    file.write_text(text)
+
+    assert read_client_use(file) == use
+
+
+def test_what_a_client_does_is_unknown_without_its_file(file: Path) -> None:
+    assert read_client_use(file) == ClientUse()

@@ -335,6 +335,7 @@ def test_a_client_that_only_reads_or_only_writes(cluster: DevCluster) -> None:
 
 @pytest.mark.parametrize("acks", ["acks=all", "request.required.acks=-1"])
 def test_what_the_file_of_a_client_says_that_it_does(three: DevCluster, tmp_path: Path, acks: str) -> None:
+    make_groups_topic(three)
     topic, file = create_topic(three.direct_bootstrap, 1, 3), tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={three.direct_bootstrap}\ngroup.id=from-its-file\n{acks}\n")
     _, report = doctor("--client-config", str(file), "--topic", topic)

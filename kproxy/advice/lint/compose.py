@@ -18,6 +18,8 @@ from kproxy.advice.lint.variables import interpolate
 
 # Services are compared pairwise, so their number is bounded.
 _MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE, _MOST_COPIES, _MOST_BLOCKS = 200, 1000, 1000, 1000, 20
+# Variables that Kafka's tools and their scripts read.
+_TOOL_VARIABLES = r"_BOOTSTRAP_?SERVERS?$|_BROKERS?$|_OPTS$|_TOPICS?$"
 _HELPERS = ("zookeeper", "schema-registry", "-ui", "connect", "rest", "ksql", "control-center", "exporter", "init")
 # The directories from which images read further settings.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}
@@ -110,7 +112,8 @@ class _ServiceReader:
                 return True
             return False
         has_command = node["command"] or node["entrypoint"]
-        if not listening and has_command and not any(word.startswith("KAFKA_") for word in service.environment):
+        of_broker = (word.startswith("KAFKA_") and not re.search(_TOOL_VARIABLES, word) for word in service.environment)
+        if not listening and has_command and not any(of_broker):
             return False  # a container for Kafka's tools
         settings = images.settings_of(image.family, service.environment)
         complete = not self.has_external_settings(node, image.family, where)

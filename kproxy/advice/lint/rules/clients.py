@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
-from kproxy.advice.lint.client import BootstrapServer, ClientConfig
+from kproxy.advice.lint.client import BootstrapServer, ClientConfig, ClientLibrary
 from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
@@ -18,6 +19,7 @@ from kproxy.advice.remedies.ports import OTHER_SERVERS
 from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
 
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
 _ZOOKEEPER_PORTS = (2181, 2182)
 # A broker may have one of these ports, but no broker has it by default.
 _OTHER_PORTS = (8081, 8082, 8083, 8088, 9644, 33145)
@@ -56,6 +58,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
         likely = ("SASL_" if "SASL" in word else "") + ("SSL" if "SSL" in word or "TLS" in word else "PLAINTEXT")
         text = f"security.protocol is '{protocol.text}'"
         yield finding("client-protocol-unknown", protocol, client, text, protocol.replace(likely))
+    yield from check_mechanism(client)
     servers = client.settings.get("bootstrap.servers") or client.settings.get("metadata.broker.list")
     if servers is not None and servers.is_known:
         valid_indexes = {server.index for server in client.servers}
@@ -83,6 +86,21 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
         line, why, warning = "security.protocol=SASL_SSL", "The client does not log in.", Severity.WARNING
         fault = Fault.LOGIN_NEEDED
         yield finding("client-protocol", mechanism, client, text, edits, line, severity=warning, fault=fault, why=why)
+
+
+def check_mechanism(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Check the spelling of the mechanism. Others than Kafka's own exist, so only a name that is like one is wrong."""
+    mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.mechanisms")
+    if mechanism is None or not mechanism.is_known or mechanism.text in _MECHANISMS:
+        return
+    # librdkafka ignores the case.
+    word = mechanism.text.strip().upper()
+    if word in _MECHANISMS and client.library is ClientLibrary.LIBRDKAFKA:
+        return
+    likely = get_close_matches(word.replace("_", "-"), _MECHANISMS, n=1, cutoff=0.8)
+    if likely:
+        text = f"{mechanism.key} is '{mechanism.text}'"
+        yield finding("client-mechanism-unknown", mechanism, client, text, mechanism.replace(likely[0]))
 
 
 def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:

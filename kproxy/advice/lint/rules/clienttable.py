@@ -41,6 +41,11 @@ client-protocol-unknown error CONFIGURATION
     Kafka supports PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL.
     - security.protocol=TLS
     + security.protocol=SSL
+client-mechanism-unknown error SASL_MECHANISM
+    Kafka's mechanisms are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI and OAUTHBEARER, spelt exactly so; Amazon MSK has
+    AWS_MSK_IAM too.
+    - sasl.mechanism=SCRAM-SHA512
+    + sasl.mechanism=SCRAM-SHA-512
 client-mechanism error SASL_MECHANISM
     The listener has not enabled this mechanism.
     - sasl.mechanism=PLAIN

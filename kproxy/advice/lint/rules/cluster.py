@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.container import Platform
 from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
@@ -183,7 +184,10 @@ def _wrong_voter(
         own_names = controller.container_names
         others = {name for member in group for name in member.container_names} - own_names
         is_loopback = host_kind(host) is HostKind.LOOPBACK and len(group) > 1
-        if is_loopback or (host_kind(host) is HostKind.NAME and host in others):
+        # In Compose, a name without a dot is one of the same file, and this node does not have that name.
+        in_compose = len(group) > 1 and controller.container.platform is Platform.COMPOSE
+        is_unknown = in_compose and host not in own_names and "." not in host
+        if is_loopback or (host_kind(host) is HostKind.NAME and (host in others or is_unknown)):
             text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(own_names))}"
             yield text, f"@{host}:", f"@{controller.container.name}:"
     listening = [endpoint for endpoint in controller.listeners if endpoint.name in controller.controller_names]

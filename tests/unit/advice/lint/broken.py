@@ -57,6 +57,7 @@ APP = """
 """
 PLAIN_APP, ONE_NODE_APP, CLUSTER_APP = PLAIN + APP, ONE_NODE + APP, CLUSTER + APP
 LOCAL_VOTER = CLUSTER.replace("2@kafka-2:9093", "2@localhost:9093")
+UNKNOWN_VOTER = CLUSTER.replace("2@kafka-2:9093", "2@kafka-two:9093")
 BARE = """
 services:
   kafka:
@@ -401,6 +402,9 @@ compose BARE image-defaults-lost also=replication-factor: one variable takes all
 compose LOCAL_VOTER voter-address: a voter that is no name of the node
 @2@localhost
 >KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'
+compose UNKNOWN_VOTER voter-address: a voter of which no container has the name
+@2@kafka-two
+>KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'
 compose ONE_NODE_APP bootstrap-loopback: a container looks at its own localhost
 ~BOOTSTRAP_SERVERS: kafka:9092 => BOOTSTRAP_SERVERS: localhost:9092
 @BOOTSTRAP_SERVERS
@@ -498,6 +502,13 @@ CASES = [
         "client-protocol-unknown",
         "security.protocol",
         "security.protocol=SSL",
+    ),
+    Case(
+        "an unknown mechanism of a client",
+        {"client.properties": "bootstrap.servers=k:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA512\n"},
+        "client-mechanism-unknown",
+        "sasl.mechanism",
+        "sasl.mechanism=SCRAM-SHA-512",
     ),
     Case(
         "a bootstrap server without a port",

@@ -25,6 +25,14 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 EXAMPLES = (
     (
+        "github.com/kafbat/kafka-ui documentation/compose/subject-strategy-demo/docker-compose.yaml",
+        "docker-compose.yml",
+        f"services:\n  broker:\n    image: apache/kafka:4.1.0\n    ports: ['9092:9092']\n{_APACHE_BROKER}"
+        "  init-topic:\n    image: confluentinc/cp-kafka:7.8.0\n    environment:\n"
+        "      KAFKA_BOOTSTRAP_SERVERS: broker:19092\n"
+        "    command: kafka-topics --create --topic some --bootstrap-server broker:19092\n",
+    ),
+    (
         "github.com/apache/kafka docker/examples/docker-compose-files/single-node/plaintext/docker-compose.yml",
         "docker-compose.yml",
         f"services:\n  broker:\n    image: apache/kafka:4.1.0\n    ports: ['9092:9092']\n{_APACHE_BROKER}",

@@ -16,6 +16,7 @@ from kproxy.protocol.rewrite.response import ApiVersionsResponse, Response, resp
 from kproxy.protocol.rewrite.walkplan import WalkPlan, plan_for
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.relay.introduction import NAMES_SINCE
 from kproxy.proxy.switching.caps import offered_versions
 from kproxy.proxy.switching.writes import WRITES
 
@@ -88,7 +89,9 @@ class Call:
         self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
         # True if its requests must be read beyond their first 12 bytes, or judged by a guard.
-        self.special = key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE)
+        self.special = key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE) or (
+            key == ApiKey.API_VERSIONS and version >= NAMES_SINCE
+        )
         # True if its responses may have to be edited.
         self.edited = self.plan is not None or key == ApiKey.API_VERSIONS
         # The shape of responses that need not be edited after all.

@@ -68,7 +68,7 @@ from kproxy.proxy.relay.calls import (
     SessionCalls,
 )
 from kproxy.proxy.relay.inflight import InFlight
-from kproxy.proxy.relay.introduction import NO_INTRODUCTION, read_introduction
+from kproxy.proxy.relay.introduction import NO_INTRODUCTION, Introduction, has_names, read_introduction
 from kproxy.proxy.relay.judged import SubstitutedRequest
 from kproxy.proxy.relay.observer import ObserverStart
 from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism, skip_tokens
@@ -84,7 +84,9 @@ if TYPE_CHECKING:
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
 # As plain numbers, which compare faster than members of an enum.
-_PRODUCE, _SASL_HANDSHAKE = ApiKey.PRODUCE.value, ApiKey.SASL_HANDSHAKE.value
+_API_VERSIONS, _PRODUCE, _SASL_HANDSHAKE = (
+    key.value for key in (ApiKey.API_VERSIONS, ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE)
+)
 
 
 class Conversation:
@@ -97,7 +99,7 @@ class Conversation:
     `on_handshake` receives the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `on_unknown_apis` receives the keys of APIs that a broker offers and that kproxy keeps from the client, because they
     are newer than kproxy.
-    `requested`: the client has sent a Kafka request. `introduction`: what its first request says about the client.
+    `requested`: the client has sent a Kafka request. `introduction`: what its first requests say about the client.
     `hold_count`: the number of holds on the client's requests. `used_calls`: the APIs that the client has used; None if
     that is not recorded.
     """
@@ -363,6 +365,12 @@ class Conversation:
                     passes = verdict.request if isinstance(verdict, SubstitutedRequest) else b""
                     _cut_out(cut, at, after if after < end else end, passes)
                     call, first, end_id = None, 0, 0
+            elif call.key == _API_VERSIONS:
+                if not has_names(size, end - at):
+                    break
+                self._note_names(memoryview(chunk)[at:end])
+                code = -1
+                end_id += 1
             elif call.key == _SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 in_flight.tokens = call.version == 0
@@ -589,9 +597,18 @@ class Conversation:
             self._in_flight.tokens = True
             self._in_flight.tokens_end_here = self._authenticator is not None
         else:
-            self.introduction = read_introduction(chunk)
-            if self.used_calls is not None:
-                self.used_calls.software = self.introduction.software
+            self._introduce(read_introduction(chunk))
+
+    def _note_names(self, request: Buffer) -> None:
+        """Note the name of the software in an ApiVersions request, if an earlier one had none."""
+        if not self.introduction.software:
+            names = read_introduction(request)
+            self._introduce(Introduction(self.introduction.client_id or names.client_id, names.software))
+
+    def _introduce(self, introduction: Introduction) -> None:
+        self.introduction = introduction
+        if self.used_calls is not None:
+            self.used_calls.software = introduction.software
 
     def _answer(self, call: LocalCall, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.has_partial_response:

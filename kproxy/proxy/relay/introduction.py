@@ -20,6 +20,9 @@ HEAD = 600
 LONGEST_NAME = 100
 """The most characters of a name that are kept, besides a few words that give the number of the others."""
 
+NAMES_SINCE = 3
+"""The first version of ApiVersions that has the names of the software (KIP-511)."""
+
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _FIXED = 14
 _TOKEN = 0x60  # of GSSAPI, before any request (RFC 2743 §3.1)
@@ -46,18 +49,27 @@ def is_long_enough(request: Buffer) -> bool:
     if len(request) < _FIXED:
         return False
     size = int.from_bytes(request[:4], "big", signed=True)
-    return len(request) >= min(4 + size, HEAD)
+    return has_names(size, len(request))
+
+
+def has_names(size: int, available: int) -> bool:
+    """Check whether of a request of this size, without its size field, all is available that is examined."""
+    return available >= min(4 + size, HEAD)
 
 
 def read_introduction(request: Buffer) -> Introduction:
-    """Return the names in the first request of a session, as far as this beginning of it has them."""
+    """Return the names in a request, as far as this beginning of it has them.
+
+    The first request of a session has them, or, of a Java client that logs in, ApiVersions after the login: before it,
+    the client sends a version without names.
+    """
     if len(request) < _FIXED:
         return NO_INTRODUCTION
     size, key, version, _, length = _read_request(request, 0)
     end = min(4 + size, len(request), HEAD)
     if end < _FIXED + length or length < -1:
         return NO_INTRODUCTION
-    if key == ApiKey.API_VERSIONS and version >= 3:
+    if key == ApiKey.API_VERSIONS and version >= NAMES_SINCE:
         return _read_names(bytes(request[12:end]), length)
     return Introduction(client_name(request, _FIXED, length))
 

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.proxy.relay.calls import Calls
+from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.introduction import (
     HEAD,
     LONGEST_NAME,
@@ -17,7 +19,7 @@ from kproxy.proxy.relay.introduction import (
     is_long_enough,
     read_introduction,
 )
-from tests.unit.kafka_frames import request
+from tests.unit.kafka_frames import CHUNKINGS, Counted, chunks, request
 
 
 def compact(text: str) -> bytes:
@@ -76,3 +78,30 @@ def test_how_much_of_a_request_has_the_introduction(request_bytes: bytes, enough
     lengths = [length for length in range(len(request_bytes) + 1) if is_long_enough(request_bytes[:length])]
     assert lengths == list(range(enough_from, len(request_bytes) + 1))
     assert read_introduction(request_bytes[:enough_from]) == read_introduction(request_bytes)
+
+
+# In a session
+
+SILENT = request(ApiKey.API_VERSIONS, 0, 1, b"", client_id="billing")
+LOGIN = request(ApiKey.SASL_HANDSHAKE, 1, 2, b"\0\5PLAIN", client_id="billing")
+
+
+@given(sizes=CHUNKINGS)
+def test_a_java_client_that_logs_in_says_its_software_later(sizes: list[int]) -> None:
+    """Before the login it sends a version of ApiVersions that has no names (`SaslClientAuthenticator`)."""
+    conversation = Conversation(Calls(lambda code, name, version: Counted()), lambda found: [], 1024)
+    fetch = request(ApiKey.METADATA, 1, 4, b"\0\0\0\0", client_id="billing")
+    sent = SILENT + LOGIN + HELLO + fetch
+    assert b"".join(bytes(conversation.from_client(piece, 1.0)) for piece in chunks(sent, sizes)) == sent
+    assert conversation.introduction == Introduction("billing", "apache-kafka-java 4.1.0")
+    assert conversation.in_flight == 4
+
+
+@given(sizes=CHUNKINGS)
+def test_the_first_names_count(sizes: list[int]) -> None:
+    conversation = Conversation(Calls(lambda code, name, version: Counted()), lambda found: [], 1 << 20)
+    other = request(ApiKey.API_VERSIONS, 3, 2, compact("other") + compact("1") + b"\0", client_id="other")
+    long = request(ApiKey.API_VERSIONS, 3, 3, compact("x" * 100) + compact("1") + b"\0" * 5000)
+    sent = HELLO + other + long + SILENT
+    assert b"".join(bytes(conversation.from_client(piece, 1.0)) for piece in chunks(sent, sizes)) == sent
+    assert conversation.introduction == Introduction("billing", "apache-kafka-java 4.1.0")

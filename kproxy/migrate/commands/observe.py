@@ -16,6 +16,7 @@ import click
 from kproxy.migrate.commands.arguments import FILE, JSON, echo_escaped
 
 if TYPE_CHECKING:
+    from kproxy.migrate.usage.observed import ObservedUsage
     from kproxy.migrate.usage.waves import Wave
 
 _LONGEST = 7 * 24 * 3600
@@ -33,6 +34,14 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
 def observed_path(file: Path, name: str) -> Path:
     """Return the file to which `observe` writes, and which `plan` reads, unless another one is given."""
     return file.absolute().parent / f"kproxy-observed-{name}.json"
+
+
+def read_observed(file: Path, name: str, path: Path | None = None) -> ObservedUsage | None:
+    """Return what was observed for the migration of FILE; None if it was not observed. Raises ConfigError."""
+    from kproxy.migrate.usage.observed import read_usage
+
+    default = observed_path(file, name)
+    return read_usage(path or default) if path is not None or default.exists() else None
 
 
 @click.command("observe")

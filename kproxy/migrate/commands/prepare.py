@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kproxy.migrate.commands.arguments import DRY_RUN, FILE, JSON, echo_escaped
-from kproxy.migrate.commands.observe import observed_path
+from kproxy.migrate.commands.observe import read_observed
 
 _FINE, _STOPPED = 0, 1
 _WIDTH = 80
@@ -70,14 +70,12 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.user_logins import check_planned_logins
-    from kproxy.migrate.usage.observed import read_usage
 
     migration = read_migration(file)
-    path = observed or observed_path(file, migration.name)
-    usage = read_usage(path) if observed is not None or path.exists() else None
+    usage = read_observed(file, migration.name, observed)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         migration_plan = clusters.examine(sample, _log_progress).plan
-    login_findings = tuple(check_planned_logins(migration, migration_plan.source))
+    login_findings = tuple(check_planned_logins(migration, migration_plan.source, usage))
     migration_plan = replace(migration_plan, login_findings=login_findings, usage=usage)
     if as_json:
         click.echo(json.dumps(plan_to_json(migration_plan), indent=2))

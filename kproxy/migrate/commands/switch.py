@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.migrate.commands.arguments import AS_END, DRY_RUN, FILE, MASTER, echo_escaped
-from kproxy.migrate.commands.observe import observed_path
+from kproxy.migrate.commands.observe import observed_path, read_observed
 
 if TYPE_CHECKING:
     from kproxy.migrate.commands.screen import Screen
@@ -136,9 +136,16 @@ def switch(
         else:
             unseen = UnseenCheck(observed_path(file, migration.name), allow_unseen)
             result = run_switch(
-                migration, master, screen, report, dry_run=dry_run, reversible=reversible, selection=chosen,
+                migration,
+                master,
+                screen,
+                report,
+                dry_run=dry_run,
+                reversible=reversible,
+                selection=chosen,
                 unseen=unseen,
-            )  # fmt: skip
+                usage=read_observed(file, migration.name),
+            )
         return _exit_code(result, report)
 
 
@@ -186,7 +193,10 @@ def rollback(
     migration = read_migration(file).with_as_end(as_end)
     with open_screen("rollback", migration.name, file, log_path, plain=as_json) as screen:
         report = partial(_print_result, screen, as_json=as_json)
-        result = run_rollback(migration, master, screen, report, dry_run=dry_run, lost=lost, selection=chosen)
+        usage = read_observed(file, migration.name)
+        result = run_rollback(
+            migration, master, screen, report, dry_run=dry_run, lost=lost, selection=chosen, usage=usage
+        )
         return _exit_code(result, report)
 
 

@@ -78,12 +78,16 @@ def translate_acls(migration: Migration, source: Inventory) -> list[Acl]:
         if acl.resource == TOPIC:
             for translated in _translate_topic_acl(migration, acl, names):
                 acls.setdefault(translated)
-        elif acl.resource == GROUP:
-            if acl.pattern == PREFIXED or acl.name == "*" or migration.selects_group(acl.name):
-                acls.setdefault(acl)
-        elif acl.resource == TRANSACTIONAL_ID:
+        elif is_copied(migration, acl):
             acls.setdefault(acl)
     return sorted(acls)
+
+
+def is_copied(migration: Migration, acl: Acl) -> bool:
+    """Return whether an ACL is copied: of topics, if it fits one that is selected; of groups, if they are selected."""
+    if acl.resource == GROUP:
+        return acl.pattern == PREFIXED or acl.name == "*" or migration.selects_group(acl.name)
+    return acl.resource in (TOPIC, TRANSACTIONAL_ID)
 
 
 def cluster_acls(source: Inventory) -> list[Acl]:

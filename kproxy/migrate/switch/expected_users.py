@@ -6,13 +6,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kproxy.migrate.clusters.inventory import Acl, Inventory
-from kproxy.migrate.plan.principals import ALLOW, DENY, LITERAL, PREFIXED, users_with_rights
+from kproxy.migrate.plan.principals import ALLOW, DENY, LITERAL, PREFIXED, is_copied, users_with_rights
 from kproxy.migrate.spec.migration import Migration, user_of
+from kproxy.migrate.usage.observed import ObservedUsage
+from kproxy.migrate.usage.replies import GROUPS, READS, TRANSACTIONS, WRITES
 from kproxy.protocol.wire.acls import GROUP, OPERATIONS, READ, RESOURCES, TOPIC, TRANSACTIONAL_ID, WRITE, Right
 from kproxy.proxy.switching.userchecks import MOST_RIGHTS, MOST_USERS, UserCheckRequest
 
 # What clients do with records: the rights that are tried of each kind of resource.
 _TRIED = {TOPIC: (READ, WRITE), GROUP: (READ,), TRANSACTIONAL_ID: (WRITE,)}
+_RIGHT_OF_USE = {
+    WRITES: (WRITE, TOPIC),
+    READS: (READ, TOPIC),
+    GROUPS: (READ, GROUP),
+    TRANSACTIONS: (WRITE, TRANSACTIONAL_ID),
+}
 _ALL = "All"
 _EVERY_USER = "User:*"
 _MOST_RIGHTS = 400
@@ -32,13 +40,13 @@ class ExpectedUser:
     login: str
     """The name that the user should have where clients are moved."""
     is_seen: bool = False
-    """True if clients of this user are connected now."""
+    """True if clients of this user are connected now, or were observed."""
     is_listed: bool = False
     """True if the file names the user."""
     has: tuple[str, ...] = ()
     """The ACLs and quotas on the source, counted."""
     rights: tuple[Right, ...] = ()
-    """Rights that the source's ACLs give to this user alone."""
+    """Rights that clients of this user were observed to use, and that the source's ACLs give to this user alone."""
     left_out: int = 0
     """Rights that are too many to be tried."""
 
@@ -49,18 +57,24 @@ class ExpectedUser:
 
 
 def expected_users(
-    migration: Migration, source: Inventory, seen: Collection[str], *, back: bool = False
+    migration: Migration,
+    source: Inventory,
+    seen: Collection[str],
+    usage: ObservedUsage | None = None,
+    *,
+    back: bool = False,
 ) -> list[ExpectedUser]:
-    """Return the users that the file, the source's ACLs and quotas, or connected clients name.
+    """Return the users that the file, the source's ACLs and quotas, connected clients or an observation name.
 
     `source` is that of the file. `back`: clients are moved to it.
     """
-    known = users_with_rights(source)
-    acls = source.acls or ()
+    known, used = users_with_rights(source), {} if usage is None else used_rights(usage)
+    acls = [acl for acl in source.acls or () if is_copied(migration, acl)]
     topics = [topic for topic in source.topics if migration.selects_topic(topic)]
     users = []
-    for name in sorted({*known, *migration.users, *seen}):
-        rights = sorted(set(granted_rights(acls, name, topics)))
+    for name in sorted({*known, *migration.users, *seen, *used}):
+        own = {right for right in used.get(name, ()) if _is_moved(migration, topics, right)}
+        rights = [*sorted(own), *sorted(set(granted_rights(acls, name, topics)) - own)]
         if not back:
             rights = [
                 replace(right, name=migration.target_name(right.name)) if right.resource == TOPIC else right
@@ -70,7 +84,7 @@ def expected_users(
             ExpectedUser(
                 name,
                 name if back else migration.target_user(name),
-                name in seen,
+                name in seen or name in used,
                 name in migration.users,
                 tuple(known.get(name, ())),
                 tuple(rights[:_MOST_RIGHTS]),
@@ -78,6 +92,23 @@ def expected_users(
             )
         )
     return users
+
+
+def used_rights(usage: ObservedUsage) -> dict[str, set[Right]]:
+    """Return the rights that clients of each user have used at the kproxies while these were observed."""
+    rights: dict[str, set[Right]] = {}
+    for client in usage.clients:
+        if client.user:
+            used = rights.setdefault(client.user, set())
+            used.update(Right(*_RIGHT_OF_USE[use], name) for use, name in client.uses if use in _RIGHT_OF_USE)
+    return rights
+
+
+def _is_moved(migration: Migration, topics: Collection[str], right: Right) -> bool:
+    """Return whether what a client used is moved, so that the user needs the right there too."""
+    if right.resource == TOPIC:
+        return right.name in topics
+    return len(right.name) <= _LONGEST_NAME and (right.resource != GROUP or migration.selects_group(right.name))
 
 
 def granted_rights(acls: Sequence[Acl], user: str, topics: Collection[str]) -> Iterator[Right]:

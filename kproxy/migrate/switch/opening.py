@@ -19,6 +19,7 @@ from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.migrate.switch.report import SwitchResult
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.switch.switch_run import SwitchContext
+from kproxy.migrate.usage.observed import ObservedUsage
 
 PrintResult = Callable[[SwitchResult], None]
 
@@ -47,8 +48,13 @@ class SwitchScreen(Protocol):
 
 
 @contextmanager
-def open_context(migration: Migration, master: str | None, screen: SwitchScreen) -> Iterator[SwitchContext]:
-    """Open all connections of a switch or rollback, and Spark, while the context is open."""
+def open_context(
+    migration: Migration, master: str | None, screen: SwitchScreen, usage: ObservedUsage | None = None
+) -> Iterator[SwitchContext]:
+    """Open all connections of a switch or rollback, and Spark, while the context is open.
+
+    `usage` is what clients were observed to use before.
+    """
     section = require_switch_section(migration)
     screen.log("starting Spark, and connecting to both clusters")
     with (
@@ -63,7 +69,9 @@ def open_context(migration: Migration, master: str | None, screen: SwitchScreen)
         ) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        yield SwitchContext(spark, migration, endpoints, fleet, section, screen.log, screen.report, screen.show_hold)
+        yield SwitchContext(
+            spark, migration, endpoints, fleet, section, screen.log, screen.report, screen.show_hold, usage
+        )
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from kproxy.migrate.switch.resumption import read_last, require_dead_driver, res
 from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation, read_reverse_migration
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.unseen_check import UnseenCheck
+from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
 # How long to wait for clients to reconnect before the report names the missing ones, in seconds.
@@ -91,6 +92,7 @@ def run_switch(
     reversible: bool,
     selection: ClientSelection | None = None,
     unseen: UnseenCheck | None = None,
+    usage: ObservedUsage | None = None,
 ) -> SwitchResult:
     """Switch the clients; or continue what was interrupted, and no more: a switch, a rollback, or the copy back."""
     require_switch_section(migration)
@@ -100,7 +102,7 @@ def run_switch(
         screen.log(describe_unfinished(entry))
     if entry is not None and (not entry.ended or (reversible and entry.is_moved and entry.reversible)):
         return resume_or_abort(migration, master, screen, print_result, abort=False, lost=())
-    with open_context(migration, master, screen) as context:
+    with open_context(migration, master, screen, usage) as context:
         return switch_clients(
             context, print_result, dry_run=dry_run, reversible=reversible, selection=selection, unseen=unseen
         )
@@ -115,6 +117,7 @@ def run_rollback(
     dry_run: bool,
     lost: Iterable[str],
     selection: ClientSelection | None = None,
+    usage: ObservedUsage | None = None,
 ) -> SwitchResult:
     """Move the clients back; abort a switch, or continue a rollback, that was interrupted."""
     entry = read_last(migration)
@@ -128,7 +131,7 @@ def run_rollback(
         if not aborts:
             require_dead_driver(entry)
         return resume_or_abort(migration, master, screen, print_result, abort=aborts, lost=lost)
-    with open_context(migration, master, screen) as context:
+    with open_context(migration, master, screen, usage) as context:
         return roll_back_clients(context, dry_run=dry_run, selection=selection)
 
 

@@ -27,6 +27,7 @@ from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
 from kproxy.migrate.switch.transactions import open_transactions, read_transactional_ids
+from kproxy.migrate.usage.observed import ObservedUsage
 
 # How long is waited for things before the hold, in seconds.
 _TIMEOUT = 60.0
@@ -126,12 +127,12 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
 
 
 def read_expected_users(
-    migration: Migration, source: Admin, seen: Collection[str], *, back: bool
+    migration: Migration, source: Admin, seen: Collection[str], usage: ObservedUsage | None, *, back: bool
 ) -> tuple[list[ExpectedUser], list[Diagnostic]]:
     """Return the users that must be able to log in where clients are moved, and what could not be read of them.
 
     `migration` is that of the file, and `source` is its source; `back`: clients are moved to it. `seen` are the users
-    of connected clients.
+    of connected clients, and `usage` is what was observed of clients before.
     """
     access = read_access(source, migration.selects_topic)
     findings = [
@@ -139,7 +140,7 @@ def read_expected_users(
         for gap in access.gaps
         if gap.subject in ("the ACLs", "the quotas")
     ]
-    return expected_users(migration, access, seen, back=back), findings
+    return expected_users(migration, access, seen, usage, back=back), findings
 
 
 def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[Diagnostic]:

@@ -33,6 +33,7 @@ from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.switch.user_logins import check_users
+from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.parts import Part, split_unit, unit_name
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
 
@@ -61,6 +62,8 @@ class SwitchContext:
     report: ReportFindings
     show_hold: LogWriter = lambda _: None
     """Receives the state of the hold, a few times a second."""
+    usage: ObservedUsage | None = None
+    """What clients were observed to use before; None if they were not observed."""
 
 
 @dataclass
@@ -342,7 +345,8 @@ class SyncedSwitch(SwitchRun):
         """Let each kproxy log in for each user, also for those whose clients are not connected now."""
         back = self._setup.kind == ROLLBACK
         source = sides.target if back else sides.source
-        users, findings = preflight.read_expected_users(self.context.migration, source, seen, back=back)
+        context = self.context
+        users, findings = preflight.read_expected_users(context.migration, source, seen, context.usage, back=back)
         if self._setup.selection is not None:
             users = [user for user in users if user.is_seen]
         self.report_findings(findings)

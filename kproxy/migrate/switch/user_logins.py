@@ -22,6 +22,7 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users, requests_for
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, open_fleet
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
+from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.protocol.wire.acls import Right
 from kproxy.proxy.switching.userchecks import LoginOutcome, UserCheck
 
@@ -75,12 +76,14 @@ def check_users(fleet: KproxyFleet, users: Sequence[ExpectedUser], upstream: str
         yield from judge_users(users, results, upstream)
 
 
-def check_planned_logins(migration: Migration, source: Inventory) -> Iterator[Diagnostic]:
+def check_planned_logins(
+    migration: Migration, source: Inventory, usage: ObservedUsage | None = None
+) -> Iterator[Diagnostic]:
     """Yield what the kproxies of the file find out about logins at the target, weeks before a switch.
 
     Nothing of it stops a plan. Rights are left out: `prepare` may not have copied the ACLs yet.
     """
-    users = [replace(user, rights=(), left_out=0) for user in expected_users(migration, source, ())]
+    users = [replace(user, rights=(), left_out=0) for user in expected_users(migration, source, (), usage)]
     if migration.switch is None:
         if users:
             names = abbreviate([user.name for user in users], _MOST_NAMES)
@@ -90,7 +93,7 @@ def check_planned_logins(migration: Migration, source: Inventory) -> Iterator[Di
         with open_fleet(migration.switch) as fleet:
             replies = [reply for _, reply in fleet.request_all(Kproxy.read_state) if isinstance(reply, ClusterReply)]
             seen = {client.user for reply in replies for client in reply.clients if client.user}
-            users = [replace(user, rights=(), left_out=0) for user in expected_users(migration, source, seen)]
+            users = [replace(user, rights=(), left_out=0) for user in expected_users(migration, source, seen, usage)]
             findings = list(check_users(fleet, users, migration.switch.target_upstream))
     except ConfigError as error:
         findings = [Diagnostic(WARNING, "users", f"no login was tried: {error}")]
@@ -193,5 +196,5 @@ def _what_was_tried(users: Sequence[ExpectedUser], kproxies: Sequence[str], upst
     more = f"; {left_out} more rights were not tried" if left_out else ""
     return (
         f"{text}, and the brokers there allow them each right that was tried: {shown}, those that ACLs of the source"
-        f" give to these users alone. Nothing was read or written{more}"
+        f" give to these users alone, or that their clients were observed to use. Nothing was read or written{more}"
     )

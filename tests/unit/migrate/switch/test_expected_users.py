@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kproxy.migrate.clusters.inventory import Acl, Inventory, TopicInventory
-from kproxy.migrate.spec.migration import Migration, TopicSelection
+from kproxy.migrate.spec.migration import GroupSelection, Migration, TopicSelection
 from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users, granted_rights, requests_for
+from kproxy.migrate.usage.observed import ObservedUsage
+from kproxy.migrate.usage.replies import RecordedClient
 from kproxy.protocol.wire.acls import Right
 from kproxy.proxy.switching.userchecks import MOST_RIGHTS, MOST_USERS, parse_request
 
@@ -93,6 +95,39 @@ def test_who_is_expected() -> None:
     assert [user.is_needed for user in users] == [True, True, False, True]
     back = expected_users(MIGRATION, inventory, (), back=True)[0]
     assert (back.login, back.rights) == ("alice", (Right("Write", "Topic", "b"),))
+
+
+def test_acls_of_groups_that_are_not_moved() -> None:
+    """`prepare` does not copy them."""
+    migration = replace(MIGRATION, groups=GroupSelection(exclude=("old-*",)))
+    inventory = source(acl(GROUP, "old-1"), acl(GROUP, "old-", pattern=4), acl(GROUP, "new"))
+    (user,) = expected_users(migration, inventory, ())
+    assert [right.name for right in user.rights] == ["new", "old-"]
+
+
+def test_what_clients_were_observed_to_use() -> None:
+    """Also of users without an ACL, such as a super user; what is not moved does not count."""
+
+    def client(user: str, *uses: tuple[str, str]) -> RecordedClient:
+        return RecordedClient("blue", user, "10.0.0.1", "c", "", 1.0, 2.0, dict.fromkeys(uses, 2.0))
+
+    usage = ObservedUsage(
+        1.0,
+        2.0,
+        (
+            client("root", ("writes", "b"), ("reads", "x"), ("writes", "id:AAAA"), ("admin", "CreateTopics")),
+            client("root", ("groups", "g"), ("transactions", "tx"), ("reads", "a")),
+            client("", ("writes", "a")),
+            client("alice", ("writes", "a")),
+        ),
+    )
+    alice, root = expected_users(MIGRATION, source(acl(TOPIC, "a", WRITE), acl(GROUP, "g")), (), usage)
+    assert (alice.name, root.name) == ("alice", "root")
+    assert root.is_needed
+    assert sorted(map(str, root.rights)) == [
+        "Read Group g", "Read Topic a", "Write Topic eu.b", "Write TransactionalId tx",
+    ]  # fmt: skip
+    assert sorted(map(str, alice.rights)) == ["Read Group g", "Write Topic a"]
 
 
 def test_acls_that_could_not_be_read() -> None:

@@ -45,8 +45,8 @@ def lines(findings: object) -> list[str]:
 def test_all_is_well() -> None:
     assert found(ALICE, OWN, OWN, w=True, r=True) == [
         "note: users: kp-1, kp-2 logged in at green for alice (sa-1), and the brokers there allow them each right that was"
-        " tried: 1 on Group, 1 on Topic, those that ACLs of the source give to these users alone. Nothing was read or"
-        " written"
+        " tried: 1 on Group, 1 on Topic, those that ACLs of the source give to these users alone, or that their"
+        " clients were observed to use. Nothing was read or written"
     ]
     assert found(BOB, UserCheck(LoginOutcome.OWN, "bob")) == [
         "note: users: kp-1 logged in at green for bob; no right was tried"

@@ -172,13 +172,13 @@ def _read_groups(admin: Admin, migration: Migration, unreadable: list[str]) -> d
         unreadable.append(f"groups: {error}")
         return {}
     unreadable += [f"group {group.name}: {group.unreadable}" for group in offsets.values() if group.unreadable]
-    return {
-        name: GroupUse(
-            tuple(sorted({topic for topic, _ in offsets[name].positions})) if name in offsets else (),
-            tuple(sorted(members.get(name, ()))),
-        )
-        for name in sorted({*members, *offsets})
-    }
+    groups = {}
+    for name in sorted({*members, *offsets}):
+        positions = offsets[name].positions if name in offsets else ()
+        topics = {topic for topic, _ in positions if migration.selects_topic(topic)}
+        if topics or members.get(name):  # others have only read what is not copied
+            groups[name] = GroupUse(tuple(sorted(topics)), tuple(sorted(members.get(name, ()))))
+    return groups
 
 
 def _read_transactions(
@@ -205,6 +205,7 @@ def _read_transactions(
     return {
         name: TransactionUse(number, tuple(sorted(topics.get(number, ()))), tuple(sorted(groups.get(number, ()))))
         for name, number in sorted(ids.items())
+        if number in topics or name.startswith(OWN_PREFIX)  # others have written nothing that is copied
     }
 
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.migrate.usage.replies import ADMIN, GROUPS, READS, TRANSACTIONS, WRITES, RecordedClient
+from kproxy.migrate.usage.sourcestate import OWN_PREFIX
 
 N = TypeVar("N")
 
@@ -88,28 +89,33 @@ class Wave:
 def find_edges(usage: ObservedUsage) -> list[Edge]:
     """Return the edges that were observed, and those that the source knows; each pair of nodes once in each way."""
     edges: dict[tuple[Node, Node, bool], Edge] = {}
-
-    def add(first: Node, second: Node, evidence: str, *, reads: bool = False) -> None:
-        edges.setdefault((first, second, reads), Edge(first, second, evidence, reads))
-
-    for client in usage.clients:
-        for edge in _client_edges(client):
-            add(edge.first, edge.second, edge.evidence, reads=edge.reads)
-    if usage.source is not None:
-        for name, group in usage.source.groups.items():
-            node = Node(Kind.GROUP, name)
-            for topic in group.topics:
-                add(node, Node(Kind.TOPIC, topic), "the source has positions of the group there", reads=True)
-            for member in group.members:
-                for user in sorted({client.user for client in usage.clients if client.client_id == member}) or [""]:
-                    add(Node(Kind.CLIENT, member, user), node, "the source lists it as a member")
-        for name, transaction in usage.source.transactions.items():
-            node = Node(Kind.TRANSACTION, name)
-            for topic in transaction.topics:
-                add(node, Node(Kind.TOPIC, topic), f"its producer id {transaction.producer_id} is in the log")
-            for group_name in transaction.groups:
-                add(node, Node(Kind.GROUP, group_name), "its transactions have committed positions of the group")
+    of_clients = (edge for client in usage.clients for edge in _client_edges(client))
+    for edge in (*of_clients, *_source_edges(usage)):
+        edges.setdefault((edge.first, edge.second, edge.reads), edge)
     return list(edges.values())
+
+
+def _source_edges(usage: ObservedUsage) -> Iterable[Edge]:
+    if usage.source is None:
+        return
+    users: defaultdict[str, set[str]] = defaultdict(set)
+    for client in usage.clients:
+        users[client.client_id].add(client.user)
+    for name, group in usage.source.groups.items():
+        node = Node(Kind.GROUP, name)
+        for topic in group.topics:
+            yield Edge(node, Node(Kind.TOPIC, topic), "the source has positions of the group there", True)
+        for member in group.members:
+            for user in sorted(users.get(member, {""})):
+                yield Edge(Node(Kind.CLIENT, member, user), node, "the source lists it as a member")
+    for name, transaction in usage.source.transactions.items():
+        if name.startswith(OWN_PREFIX):
+            continue
+        node = Node(Kind.TRANSACTION, name)
+        for topic in transaction.topics:
+            yield Edge(node, Node(Kind.TOPIC, topic), f"its producer id {transaction.producer_id} is in the log")
+        for group_name in transaction.groups:
+            yield Edge(node, Node(Kind.GROUP, group_name), "its transactions have committed positions of the group")
 
 
 def _client_edges(client: RecordedClient) -> Iterable[Edge]:

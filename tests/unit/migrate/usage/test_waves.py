@@ -85,6 +85,12 @@ def test_a_transaction_binds_its_topics_and_its_group() -> None:
     }
 
 
+def test_the_copier_of_kproxy_is_in_no_wave() -> None:
+    source = SourceChange(1.0, 2.0, transactions={"kproxy-migration-x-orders-0": TransactionUse(7, ("orders",))})
+    (wave,) = find_waves(usage(PRODUCER, source=source))
+    assert wave.names(Kind.TRANSACTION) == []
+
+
 def test_the_clients_of_a_streams_application_move_together() -> None:
     name = "app-6d8fe9f4-51c4-4f7f-9d6f-6a5a1f6c3c11-StreamThread-1"
     waves = find_waves(usage(client(f"{name}-consumer", (READS, "in")), client(f"{name}-producer", (WRITES, "out"))))

@@ -124,7 +124,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
 
 def _conditional_matches(line: str, raw: bytes, lower: str) -> list[MessageMatch]:
     """Return the match of a message that any program prints, if nothing shows another system."""
-    patterns = [pattern for pattern in _candidates(raw) if pattern.find(line)]
+    patterns = [pattern for pattern in _candidates(_words(raw)) if pattern.find(line)]
     conditional = (pattern for pattern in patterns if pattern.is_conditional)
     best = max(conditional, key=lambda pattern: pattern.weight, default=None)
     if best is None or names_other_system(lower):
@@ -151,23 +151,27 @@ def _may_be_specific(lines: Iterable[bytes]) -> bool:
         line = raw.decode("utf-8", "replace")
         if _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")):
             return True
-        if any(pattern.is_specific and pattern.find(line) for pattern in _candidates(raw)):
+        if any(pattern.is_specific and pattern.find(line) for pattern in _candidates(_words(raw))):
             return True
     return False
 
 
-def _candidates(raw: bytes) -> Iterator[MessagePattern]:
-    """Yield the patterns whose rarest word is in a line: only these may be found there."""
+def _words(raw: bytes) -> set[bytes]:
+    return set(raw.translate(WORD_BYTES).split())
+
+
+def _candidates(words: set[bytes]) -> Iterator[MessagePattern]:
+    """Yield the patterns whose rarest word is among the words of a line: only these may be found there."""
     by_word = patterns_by_word()
-    for word in set(raw.translate(WORD_BYTES).split()) & by_word.keys():
+    for word in words & by_word.keys():
         yield from by_word[word]
 
 
 def _match_line(
     line: str, raw: bytes, kafka_like: bool, foreign: bool, broker: bool, following: str
 ) -> Iterator[MessageMatch]:
-    words = set(raw.translate(WORD_BYTES).split())
-    patterns = [pattern for pattern in _candidates(raw) if pattern.find(line, following)]
+    words = _words(raw)
+    patterns = [pattern for pattern in _candidates(words) if pattern.find(line, following)]
     if not kafka_like and (foreign or not any(pattern.is_specific for pattern in patterns)):
         patterns = [pattern for pattern in patterns if pattern.is_alone]
     best = max(

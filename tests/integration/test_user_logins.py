@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -27,92 +21,41 @@ from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.protocol.wire.acls import Right
 from kproxy.proxy.switching.userchecks import LoginOutcome, UserCheck, UserCheckRequest
 from tests.harness.clients.flow import create_topic
-from tests.harness.clusters.steady import STEADY
+from tests.harness.clusters.twologins import (
+    KEYS,
+    NAMES,
+    OLD,
+    SECRETS,
+    allow,
+    import_users,
+    own_login,
+    swapping,
+    two_logins,
+    users,
+)
 from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
 from tests.harness.process import Kproxy, wait_logged, wait_until
 
 pytestmark = pytest.mark.integration
 
-# The passwords at the former cluster, which the clients know, and those at the latter, which only kproxy knows.
-OLD = {"alice": "alices-password-of-the-tests", "bob": "bobs-password-of-the-tests", "carol": "carols-password"}
-NEW = {"sa-alice": "alices-key-of-the-tests", "sa-bob": "bobs-key-of-the-tests", "kproxy": "kproxys-key-of-the-tests"}
-SECURITY = "org.apache.kafka.common.security"
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
 OWN_TOPICS = {"alice": "of-alice", "bob": "of-bob"}
 
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Mapping[str, DevCluster]]:
-    """blue knows alice, bob and carol (SCRAM); green knows sa-alice and sa-bob (PLAIN). Each may write to one topic."""
-    listener = "listener.name.client"
-    scram = {
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        f"{listener}.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
-    }
-    users = " ".join(f'user_{name}="{password}"' for name, password in NEW.items())
-    plain = {
-        "sasl.enabled.mechanisms": "PLAIN",
-        f"{listener}.plain.sasl.jaas.config": f"{SECURITY}.plain.PlainLoginModule required {users};",
-        # kproxy must log in again in each session of a client.
-        f"{listener}.plain.connections.max.reauth.ms": "5000",
-    }
-    with (
-        DevCluster(1, client_protocol="SASL_PLAINTEXT", properties={**AUTHORIZER, **STEADY, **scram},
-                   controller_properties=AUTHORIZER) as blue,
-        DevCluster(1, client_protocol="SASL_PLAINTEXT", properties={**AUTHORIZER, **STEADY, **plain},
-                   controller_properties=AUTHORIZER) as green,
-    ):  # fmt: skip
-        for name, password in OLD.items():
-            done = blue.tool(
-                "kafka-configs", "--bootstrap-server", blue.direct_bootstrap, "--alter", "--entity-type", "users",
-                "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-        for cluster, prefix in ((blue, ""), (green, "sa-")):
+    """Each user may write to one topic, at blue and at green."""
+    with two_logins(reauth_ms=5000) as clusters:
+        for name, cluster in clusters.items():
             for user, topic in OWN_TOPICS.items():
                 create_topic(cluster.direct_bootstrap, topic, 1)
-                allow(cluster, f"{prefix}{user}", topic)
-        yield {BLUE: blue, GREEN: green}
-
-
-def allow(
-    cluster: DevCluster,
-    user: str,
-    name: str,
-    kind: ResourceType = ResourceType.TOPIC,
-    operation: AclOperation = AclOperation.WRITE,
-) -> None:
-    """Give a user a right, by default to write to a topic."""
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
-    binding = AclBinding(
-        kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
-    )
-    for done in admin.create_acls([binding]).values():
-        done.result(30)
+                allow(cluster, user if name == BLUE else NAMES[user], topic)
+        yield clusters
 
 
 @pytest.fixture(scope="module")
 def users_file(clusters: Mapping[str, DevCluster], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The users of blue, imported from its metadata log: no password is typed."""
-    directory = tmp_path_factory.mktemp("users")
-    blue = clusters[BLUE]
-    log = next(blue.directory.glob("node-1/data/__cluster_metadata-0/*.log"))
-    dumped = blue.tool("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(log))
-    (directory / "log.txt").write_text(dumped.stdout)
-    users("import", directory / "users.yaml", directory / "log.txt")
-    for name in OWN_TOPICS:
-        login = ("login", directory / "users.yaml", name, GREEN, "--username", f"sa-{name}")
-        users(*login, stdin=NEW[f"sa-{name}"])
-    return directory / "users.yaml"
-
-
-def users(*words: str | Path, stdin: str = "") -> None:
-    command = [sys.executable, "-m", "kproxy", "users", *map(str, words)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    """The users of blue, imported from its metadata log: no password is typed. carol has no login at green."""
+    return import_users(clusters[BLUE], tmp_path_factory.mktemp("users"), *OWN_TOPICS)
 
 
 def producer(bootstrap: str, user: str) -> Producer:
@@ -146,27 +89,8 @@ def assert_principals(clients: Mapping[str, Producer]) -> None:
 
 
 def assert_no_secret(*texts: str) -> None:
-    for secret in (*OLD.values(), *NEW.values()):
+    for secret in SECRETS:
         assert not [text for text in texts if secret in text]
-
-
-@contextmanager
-def swapping(clusters: Mapping[str, DevCluster], users_file: Path, tmp_path: Path) -> Iterator[Switched]:
-    """A kproxy that passes logins through to blue, and swaps them for those of green."""
-    blue, green = clusters[BLUE], clusters[GREEN]
-    tmp_path.mkdir(exist_ok=True)
-    key = tmp_path / "key"
-    key.touch(0o600)
-    key.write_text(NEW["kproxy"])
-    own = {"sasl": "PLAIN", "sasl-username": "kproxy", "sasl-password-file": str(key), "login-as": "user"}
-    cluster_id = str(AdminClient({"bootstrap.servers": blue.direct_bootstrap}).list_topics(timeout=30).cluster_id)
-    options: dict[str, dict[str, object]] = {
-        BLUE: {"map": [f"node:1={blue.dial[1]}"], "login-as": "client", "cluster-id": cluster_id},
-        GREEN: {"map": [f"node:1={green.dial[1]}"], **own},
-    }
-    flags = ["--client-sasl", "SCRAM-SHA-512", "--users-file", str(users_file)]
-    with Switched(tmp_path / "kproxy", str(blue.dial[1]), str(green.dial[1]), *flags, options=options) as kproxy:
-        yield kproxy
 
 
 def test_a_move_from_logins_at_the_brokers_to_one_at_kproxy_and_back(
@@ -193,8 +117,8 @@ def test_before_a_move_kproxy_tries_logins_and_rights(
 ) -> None:
     """As each user, and nothing changes by it: a group, an open transaction and the topics stay as they are."""
     green = clusters[GREEN]
-    allow(green, "sa-alice", "g-alice", ResourceType.GROUP, AclOperation.READ)
-    allow(green, "sa-alice", "tx-alice", ResourceType.TRANSACTIONAL_ID)
+    allow(green, NAMES["alice"], "g-alice", ResourceType.GROUP, AclOperation.READ)
+    allow(green, NAMES["alice"], "tx-alice", ResourceType.TRANSACTIONAL_ID)
     direct = {"bootstrap.servers": green.direct_bootstrap}
     writer = Producer({**direct, "transactional.id": "tx-alice"})
     writer.init_transactions(60)
@@ -214,7 +138,7 @@ def test_before_a_move_kproxy_tries_logins_and_rights(
     wanted = (True, False, False, False, True, False, True, False, "kproxy cannot try it")
     with swapping(clusters, users_file, tmp_path) as kproxy:
         checks = try_logins(kproxy, tmp_path, {"alice": rights, "carol": rights[:1]})
-        assert checks["alice"] == UserCheck(LoginOutcome.OWN, "sa-alice", rights=wanted)
+        assert checks["alice"] == UserCheck(LoginOutcome.OWN, NAMES["alice"], rights=wanted)
         assert checks["carol"].outcome is LoginOutcome.MISSING
         assert "user carol has no login for green" in checks["carol"].problem
         assert not checks["carol"].rights
@@ -223,10 +147,10 @@ def test_before_a_move_kproxy_tries_logins_and_rights(
         }
         (wrong := tmp_path / "wrong.yaml").write_text(users_file.read_text())
         wrong.chmod(0o600)
-        users("login", wrong, "bob", GREEN, "--username", "sa-bob", stdin="not-the-password")
+        users("login", wrong, "bob", GREEN, "--username", NAMES["bob"], stdin="not-the-password")
     with swapping(clusters, wrong, tmp_path / "wrong") as kproxy:
         checks = try_logins(kproxy, tmp_path, {"alice": rights[:1], "bob": rights[:1]})
-        assert checks["alice"] == UserCheck(LoginOutcome.OWN, "sa-alice", rights=(True,))
+        assert checks["alice"] == UserCheck(LoginOutcome.OWN, NAMES["alice"], rights=(True,))
         assert checks["bob"].outcome is LoginOutcome.REFUSED
         assert "SASL" in checks["bob"].problem
         assert not checks["bob"].rights
@@ -262,15 +186,13 @@ def test_a_command_has_the_logins(
 ) -> None:
     """As Vault prints them. A user without one has that of the default."""
     for name in OWN_TOPICS:
-        secret = {"data": {"data": {"username": f"sa-{name}", "password": NEW[f"sa-{name}"]}, "metadata": {}}}
+        secret = {"data": {"data": {"username": NAMES[name], "password": KEYS[NAMES[name]]}, "metadata": {}}}
         (tmp_path / f"green-{name}").write_text(json.dumps(secret))
     (tmp_path / "green-carol").write_text("null")
-    key = tmp_path / "key"
-    key.touch(0o600)
-    key.write_text(NEW["kproxy"])
+    own = [word for key, value in own_login(tmp_path).items() for word in (f"--{key}", value)]
     proxy = own_kproxy(
         clusters[GREEN].bootstrap, "--client-sasl", "SCRAM-SHA-512", "--users-file", str(users_file), "--name", "prod",
-        "--sasl", "PLAIN", "--sasl-username", "kproxy", "--sasl-password-file", str(key), "--login-as", "user",
+        *own, "--login-as", "user",
         "--credentials-command", f"cat {tmp_path}/green-{{user}}", "--default-login", "bob", "--log-level", "debug",
     )  # fmt: skip
     assert_principals({user: producer(proxy.bootstrap, user) for user in OWN_TOPICS})

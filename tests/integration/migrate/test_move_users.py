@@ -1,0 +1,275 @@
+"""A move that changes who the clients are: from SCRAM on Kafka 3.9.2 to PLAIN with other names on 4.4.0, under load."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
+
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.clusters.inventory_reader import read_access
+from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.preparation import Preparation
+from kproxy.migrate.prepare.target_admin import TargetAdmin
+from kproxy.migrate.spec.migration import Migration, TopicSelection
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.fleet import open_fleet
+from kproxy.migrate.switch.operations import roll_back_clients, switch_clients
+from kproxy.migrate.switch.report import SwitchResult
+from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.migrate.switch.switch_run import SwitchContext
+from kproxy.proxy.switching.twophase import CoordinatorOutcome
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clients.spark import needs_spark
+from tests.harness.clusters.twologins import (
+    NAMES,
+    OLD,
+    SECRETS,
+    allow,
+    decisions,
+    import_users,
+    swapping,
+    two_logins,
+)
+from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
+from tests.harness.process import wait_until
+from tests.harness.topics import unique
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    pytest.mark.timeout(3000),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    # kafka-python reads its message definitions in an old way.
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
+]
+
+PARTITIONS = 2
+QUOTA = 50_000_000.0
+_SETTINGS = {
+    "group_initial_rebalance_delay_ms": "0",
+    "auto_create_topics_enable": "false",
+    "transaction_state_log_num_partitions": "4",
+    "offsets_topic_num_partitions": "4",
+}
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Mapping[str, DevCluster]]:
+    with two_logins(("3.9.2", DEFAULT_VERSION), **_SETTINGS) as clusters:
+        yield clusters
+
+
+@dataclass
+class Move:
+    """The kproxies, the clients, and the migration. `held`: the seconds of each hold."""
+
+    spark: Any
+    clusters: Mapping[str, DevCluster]
+    kproxies: Sequence[Switched]
+    directory: Path
+    prefix: str
+    swaps: bool
+    stack: ExitStack
+    clients: dict[str, Going] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    held: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        token = self.directory / "token"
+        token.touch(0o600)
+        token.write_text(TOKEN)
+        kproxies = KproxySelection(tuple(kproxy.admin for kproxy in self.kproxies))
+        section = SwitchSection(kproxies, GREEN, token_file=token, hold_seconds=25)
+        source, target = (self.clusters[name].direct_bootstrap for name in (BLUE, GREEN))
+        self.migration = Migration(
+            {"bootstrap-servers": source}, {"bootstrap-servers": target}, unique("mv"),
+            topics=TopicSelection((f"{self.prefix}*",)), switch=section, users=NAMES if self.swaps else {},
+        )  # fmt: skip
+        self.endpoints = ClusterEndpoints.from_addresses(source, target)
+        self.fleet = self.stack.enter_context(open_fleet(section))
+        self.context = SwitchContext(
+            self.spark, self.migration, self.endpoints, self.fleet, section, self.said.append, self._show
+        )
+
+    def _show(self, findings: Any) -> None:
+        self.said += [f"{one.severity}: {one.subject}: {one.text}" for one in findings]
+
+    def topic(self, user: str) -> str:
+        return f"{self.prefix}-{user}"
+
+    def prepare(self) -> None:
+        with ClusterPair(self.migration, self.endpoints) as sides:
+            assert not Preparation(sides, sides.examine(0.0), self.said.append).run().failed
+
+    def start(self) -> None:
+        """alice and bob write idempotently, carol does not; carol reads what alice writes."""
+        programs = Programs.of(DEFAULT_VERSION)
+        for user in ("alice", "bob"):
+            words = ["produce", self.topic(user), str(PARTITIONS), "20"]
+            properties = {**self._login(user, 0), "enable.idempotence": "true"}
+            self.clients[user] = self.stack.enter_context(
+                java(programs, words, properties, self.directory / f"{user}.log")
+            )
+        for name, words, properties in (
+            ("carol", ["produce", self.topic("carol"), str(PARTITIONS), "20"], {"acks": "all"}),
+            ("reader", ["consume", self.topic("alice")], {"group.id": f"{self.prefix}-readers"}),
+        ):
+            more = {"auto.offset.reset": "earliest", "session.timeout.ms": "6000"} if name == "reader" else {}
+            log = self.directory / f"{name}.log"
+            self.clients[name] = self.stack.enter_context(
+                python("confluent", words, {**self._login("carol", 1), **properties, **more}, log)
+            )
+
+    def _login(self, user: str, number: int) -> dict[str, str]:
+        kproxy = self.kproxies[number % len(self.kproxies)]
+        address = {"bootstrap.servers": kproxy.bootstrap, "client.id": f"{self.prefix}-{user}-{number}"}
+        if not self.swaps:
+            return address
+        sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
+        if number:
+            return {**address, **sasl, "sasl.username": user, "sasl.password": OLD[user]}
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        return {**address, **sasl, "sasl.jaas.config": f'{module} required username="{user}" password="{OLD[user]}";'}
+
+    def wait_flowing(self) -> None:
+        for name, client in self.clients.items():
+            client.wait_more("got" if name == "reader" else "acked", 30, 120)
+
+    def switch(self) -> None:
+        self.prepare()
+        self._done(
+            switch_clients(self.context, lambda _: None, dry_run=False, reversible=True, until=ReverseCopy.close)
+        )
+
+    def roll_back(self) -> None:
+        self._done(roll_back_clients(self.context, dry_run=False))
+
+    def _done(self, result: SwitchResult) -> None:
+        assert result.drive_result is not None, [line for line in self.said if line.startswith("error")]
+        assert result.drive_result.end is CoordinatorOutcome.RELEASED, result.drive_result.reasons
+        assert result.drive_result.held_seconds is not None
+        self.held.append(result.drive_result.held_seconds)
+
+    def end(self) -> None:
+        for name in ("alice", "bob", "carol"):
+            self.clients[name].end()
+
+    def judge(self, active: str) -> None:
+        """Nothing is lost, and what is written idempotently is there once. No client has failed."""
+        bootstrap = self.clusters[active].direct_bootstrap
+        found = {
+            user: [int(row[2] or b"-1") for n in range(PARTITIONS) for row in rows(bootstrap, self.topic(user), n)]
+            for user in NAMES
+        }
+        acked = {user: [int(line[0]) for line in self.clients[user].said("acked")] for user in NAMES}
+        for user in ("alice", "bob"):
+            assert sorted(found[user]) == sorted(acked[user])
+        assert set(found["carol"]) == set(acked["carol"])
+        for client in self.clients.values():
+            assert not client.said("failed") + client.said("fatal") + client.said("died"), client.lines[-5:]
+        reader, wanted = self.clients["reader"], set(acked["alice"])
+        wait_until(lambda: {int(line[2]) for line in reader.said("got")} == wanted, "carol has read all", 120)
+
+
+@pytest.fixture(params=["swapped", pytest.param("plain", marks=pytest.mark.matrix)])
+def move(
+    request: pytest.FixtureRequest, clusters: Mapping[str, DevCluster], spark: Any, tmp_path: Path
+) -> Iterator[Move]:
+    """`plain`: the same without logins, for comparison."""
+    prefix, swaps = unique("move"), request.param == "swapped"
+    blue = clusters[BLUE]
+    topics(blue.direct_bootstrap, {f"{prefix}-{user}": PARTITIONS for user in OLD}, 1)
+    for user in OLD:
+        allow(blue, user, f"{prefix}-{user}")
+    allow(blue, "bob", f"{prefix}-bob", ResourceType.TRANSACTIONAL_ID, pattern=ResourcePatternType.PREFIXED)
+    allow(blue, "carol", f"{prefix}-alice", operation=AclOperation.READ)
+    allow(blue, "carol", prefix, ResourceType.GROUP, AclOperation.READ, ResourcePatternType.PREFIXED)
+    file = import_users(blue, tmp_path, *NAMES)
+    with ExitStack() as stack:
+        if swaps:
+            kproxies = [swapping(clusters, file, tmp_path / name) for name in ("one", "two")]
+        else:
+            direct = [clusters[name].direct_bootstrap for name in (BLUE, GREEN)]
+            kproxies = [Switched(tmp_path / name, *direct) for name in ("one", "two")]
+        for kproxy in kproxies:
+            stack.enter_context(kproxy)
+            wait_until(lambda kproxy=kproxy: all_ids(kproxy), "both upstreams are known")
+        yield Move(spark, clusters, kproxies, tmp_path, prefix, swaps, stack)
+
+
+def all_ids(kproxy: Switched) -> bool:
+    return all(upstream["cluster_id"] and not upstream["problem"] for upstream in kproxy.seen()["upstreams"].values())
+
+
+def set_quota(cluster: DevCluster, user: str) -> None:
+    with Admin(cluster.direct_bootstrap) as admin:
+        assert TargetAdmin(admin, 1).set_quotas({(("user", user),): {"producer_byte_rate": QUOTA}}) == [""]
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.matrix)])
+def test_a_move_there_and_back(move: Move, rounds: int, figures: list[str]) -> None:
+    """Each round is a switch and a rollback; a last switch stays."""
+    blue, green = (move.clusters[name] for name in (BLUE, GREEN))
+    set_quota(blue, "alice")
+    move.prepare()
+    if move.swaps:
+        check_prepared(move)
+    move.start()
+    for _ in range(rounds):
+        for turn in (move.switch, move.roll_back):
+            move.wait_flowing()
+            turn()
+    move.wait_flowing()
+    move.end()
+    move.judge(BLUE)
+    figures.append(
+        f"move, {'logins swapped' if move.swaps else 'without logins'}: {len(move.held)} switches and rollbacks, writes"
+        f" held {statistics.median(move.held):.1f} s (median), {max(move.held):.1f} s at most;"
+        f" {sum(len(move.clients[user].said('acked')) for user in NAMES)} records"
+    )
+    if not move.swaps:
+        return
+    assert_principals(blue, {user: user for user in OLD}, move.prefix)
+    assert_principals(green, NAMES, move.prefix)
+    notes = [line for line in move.said if "logged in at green for alice (sa-4711), bob (sa-4712), carol" in line]
+    assert len(notes) == rounds
+    assert "allow them each right that was tried" in notes[0]
+    assert [line for line in move.said if "blue: clients log in there themselves" in line]
+    shown = [*move.said, *(kproxy.log for kproxy in move.kproxies)]
+    assert not [secret for secret in SECRETS for text in shown if secret in text]
+
+
+def check_prepared(move: Move) -> None:
+    """ACLs and quotas are there under the other names, and no others of these topics."""
+    with Admin(move.clusters[GREEN].direct_bootstrap) as admin:
+        access = read_access(admin, lambda topic: topic.startswith(move.prefix))
+    own = {str(acl) for acl in access.acls or () if acl.name.startswith(move.prefix)}
+    assert own == {
+        f"User:sa-4711 may Write Topic {move.prefix}-alice",
+        f"User:sa-4712 may Write Topic {move.prefix}-bob",
+        f"User:sa-4713 may Write Topic {move.prefix}-carol",
+        f"User:sa-4713 may Read Topic {move.prefix}-alice",
+        f"User:sa-4713 may Read Group {move.prefix}… (prefix)",
+        f"User:sa-4712 may Write TransactionalId {move.prefix}-bob… (prefix)",
+    }
+    assert (access.quotas or {})[("user", "sa-4711"),] == {"producer_byte_rate": QUOTA}
+
+
+def assert_principals(cluster: DevCluster, names: Mapping[str, str], prefix: str) -> None:
+    """The authorizer has let only the right user write to each topic, and the copy (ANONYMOUS), and denied no write."""
+    written = [one for one in decisions(cluster) if one.name.startswith(prefix) and one.request == "Produce"]
+    for user, name in names.items():
+        writers = {(one.principal, one.allowed) for one in written if one.name == f"{prefix}-{user}"}
+        assert (f"User:{name}", True) in writers
+        assert writers <= {(f"User:{name}", True), ("User:ANONYMOUS", True)}

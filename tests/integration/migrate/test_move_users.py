@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from tests.harness.clusters.twologins import (
     import_users,
     swapping,
     two_logins,
+    users,
 )
 from tests.harness.migration.moving import rows, topics
 from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
@@ -273,3 +274,33 @@ def assert_principals(cluster: DevCluster, names: Mapping[str, str], prefix: str
         writers = {(one.principal, one.allowed) for one in written if one.name == f"{prefix}-{user}"}
         assert (f"User:{name}", True) in writers
         assert writers <= {(f"User:{name}", True), ("User:ANONYMOUS", True)}
+
+
+@pytest.mark.parametrize("move", ["swapped"], indirect=True)
+def test_what_stops_a_switch(move: Move, clusters: Mapping[str, DevCluster]) -> None:
+    """A user without a right at the target, one whose login is refused, and another name in the file."""
+    move.prepare()
+    file = move.directory / "users.yaml"
+
+    def stops(context: SwitchContext = move.context) -> list[str]:
+        move.said.clear()
+        assert switch_clients(context, lambda _: None, dry_run=True, reversible=False).blocked
+        return sorted(line for line in move.said if line.startswith("error"))
+
+    with Admin(clusters[GREEN].direct_bootstrap) as admin:
+        acls = read_access(admin, lambda _: False).acls or ()
+        (lost,) = [acl for acl in acls if acl.principal == "User:sa-4711" and acl.name == move.topic("alice")]
+        assert TargetAdmin(admin, 1).delete_acls([lost]) == [""]
+    users("login", file, "bob", GREEN, "--username", "sa-4712", stdin="not-the-password")
+
+    def both_are_refused() -> bool:
+        bob = [line for line in stops() if line.startswith("error: user bob")]
+        return all(any(kproxy.admin in line for line in bob) for kproxy in move.kproxies)
+
+    wait_until(both_are_refused, "both kproxies have read the users file again", 120)
+    alice, *bob = stops()
+    refused = f"and is not allowed there: Write Topic {move.topic('alice')}"
+    assert alice == f"error: user alice: logs in at green as sa-4711, {refused}"
+    assert all("cannot log in at green: " in line for line in bob)
+    other = replace(move.context, migration=replace(move.migration, users={**NAMES, "carol": "sa-4711"}))
+    assert [line for line in stops(other) if "as sa-4713 for carol, and ACLs and quotas are copied for sa-4711" in line]

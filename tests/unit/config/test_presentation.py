@@ -119,6 +119,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    credentials-lifetime: 5m  # default\n"
         "    # default-login: none\n"
         "    # client-sasl: none\n"
+        "    # client-tls-principal-rules: none\n"
         "    # users-file: none\n"
         "    client-login-lifetime: off  # default\n"
         "    client-plain-without-tls: false  # default\n"

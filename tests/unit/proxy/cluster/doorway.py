@@ -6,12 +6,15 @@ import asyncio
 import functools
 import inspect
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
+from kproxy.base import repeats
 from kproxy.base.address import Address
 from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig
@@ -152,10 +155,11 @@ def is_closed(client: socket.socket) -> bool:
 
 
 class Lines(logging.Handler):
-    """What the log of a running kproxy would have."""
+    """What the log of a running kproxy would have, if all happened within the interval for repeated lines."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._at_once = patch.object(repeats, "INTERVAL", math.inf)
         self.texts: list[str] = []
         self.once = RepeatFilter()
         self.addFilter(self.once)
@@ -164,8 +168,10 @@ class Lines(logging.Handler):
         self.texts.append(record.getMessage())
 
     def __enter__(self) -> Lines:
+        self._at_once.start()
         logging.getLogger("kproxy").addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("kproxy").removeHandler(self)
+        self._at_once.stop()

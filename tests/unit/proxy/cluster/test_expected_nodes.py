@@ -114,8 +114,10 @@ async def test_a_client_that_expects_another_node_is_refused_as_by_a_broker(
     node_id: int,
     cut: int,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It gets REBOOTSTRAP_REQUIRED, whatever the pieces of its request are. No broker receives a byte."""
+    monkeypatch.setattr("kproxy.proxy.cluster.clientroute._SHORT_TIMEOUT", LONG)
     caplog.set_level(logging.INFO, "kproxy")
     asked = expecting(cluster_id, node_id)
     async with served(selector) as (broker, door):

@@ -243,7 +243,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
-    several = {"accept-new-cluster-after", "client-oauth-jwks-url", "client-oauth-ca",
+    several = {"accept-new-cluster-after", "client-oauth-jwks-url", "client-oauth-ca", "client-tls-principal-rules",
                "sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
                "oauth-token-command",
                "kerberos-keytab", "aws-profile", "forward-command"}  # fmt: skip

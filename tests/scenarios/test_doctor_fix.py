@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.base.faults import Fault
 from kproxy.dev.devcluster.properties import render
-from tests.harness.clusters.fromfiles import FromFiles
+from tests.harness.clusters.fromfiles import FromFiles, FromVariables
 from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.process import PATIENCE_S, wait_until
@@ -148,6 +148,16 @@ def a_listener_that_says_localhost(farm: FromFiles, laptop: Host, servers: str, 
     assert by_broker(lines) == {"broker 1": {key: file[key]}}
     paste(farm, lines, directory)
     works(farm, laptop, bootstrap(lines, servers), ("librdkafka",))
+
+
+def test_the_variables_of_a_container(network: Network, laptop: Host, tmp_path: Path) -> None:
+    """Kafka's own class makes the broker's file of them."""
+    with FromVariables(network, tmp_path) as farm:
+        lines = fix(doctor(laptop, "10.8.0.11:9092"))
+        told = by_broker(lines)["broker 1"]
+        assert all(name.startswith("KAFKA_") for name in told)
+        farm.restart(1, {**farm.files[1], **told})
+        works(farm, laptop, bootstrap(lines, "10.8.0.11:9092"), ("librdkafka",))
 
 
 @pytest.mark.parametrize(

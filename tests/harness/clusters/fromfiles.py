@@ -62,15 +62,15 @@ class FromFiles:
         self.files = {node: {**self._file(node, addresses, combined), **(more or {})} for node in addresses}
         self._nodes = {node: NodeProcess(node, directory / f"node-{node}") for node in addresses}
         self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
-        cluster = props.new_uuid()
+        self.cluster_id = props.new_uuid()
         for node, one in self._nodes.items():
             file = {**self.files[node], "log.dirs": str(one.data)}
             self.files[node] = file
             if node in self.controllers:
-                format_storage(self.programs, one, file, cluster)
+                format_storage(self.programs, one, file, self.cluster_id)
             else:
                 one.write(file)
-                (one.data / "meta.properties").write_text(props.render(props.meta_properties(cluster, node)))
+                (one.data / "meta.properties").write_text(props.render(props.meta_properties(self.cluster_id, node)))
 
     def _file(self, node: int, addresses: Mapping[int, str], combined: bool) -> dict[str, str]:
         factor = str(min(3, len(self.brokers)))
@@ -120,10 +120,14 @@ class FromFiles:
 
     def start(self, node: int) -> None:
         """Start a node from its file."""
-        path = self._nodes[node].write(self.files[node])
+        path = self.write(node)
         log = self._nodes[node].log.open("ab")
         command = self.programs.command("kafka.Kafka", str(path), heap="128m", log_level="info")
         self._processes[node] = self.host.start(*command, log=log), log
+
+    def write(self, node: int) -> Path:
+        """Write the file of a node."""
+        return self._nodes[node].write(self.files[node])
 
     def restart(self, node: int, file: Mapping[str, str]) -> None:
         """End a node, and start it again from this file. Fails if the node does not start."""
@@ -150,3 +154,38 @@ class FromFiles:
                 return False
 
         wait_until(ready, "all brokers know all brokers")
+
+
+class FromVariables(FromFiles):
+    """One combined node, whose `files` has the variables of its container in place of a file's settings.
+
+    `kafka.docker.KafkaDockerWrapper` makes its file of them, as in Apache's image. The data directory is that of
+    Confluent's image, in the mount namespace of the host.
+    """
+
+    DATA = "/var/lib/kafka/data"
+
+    def __init__(self, network: Network, directory: Path) -> None:
+        super().__init__(network, directory, 1, combined=True)
+        self._directory = directory
+        data = self.files[1]["log.dirs"]
+        self.host.sh(f"mount -t tmpfs none /var/lib && mkdir -p {self.DATA} && mount --bind {data} {self.DATA}")
+        self.files[1] = {_variable(key): value for key, value in {**self.files[1], "log.dirs": self.DATA}.items()}
+
+    def write(self, node: int) -> Path:
+        defaults, mounted, final = (self._directory / name for name in ("default", "mounted", "final"))
+        for path in (defaults, mounted, final):
+            path.mkdir(exist_ok=True)
+        for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):  # the image has them
+            (defaults / name).touch()
+        options = [f"--{name.name}-configs-dir={name}" for name in (defaults, mounted, final)]
+        setup = self.programs.command("kafka.docker.KafkaDockerWrapper", "setup", *options)
+        done = self.host.run(*setup, env={**self.files[node], "CLUSTER_ID": self.cluster_id})
+        # The image's script goes on likewise.
+        assert done.returncode == 0 or "already formatted" in done.stdout + done.stderr, done.stdout + done.stderr
+        return final / "server.properties"
+
+
+def _variable(key: str) -> str:
+    """Return the variable of a setting, as Kafka's documentation of its image says."""
+    return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()

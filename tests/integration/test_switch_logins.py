@@ -15,6 +15,7 @@ from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.fleet import open_fleet
 from tests.harness.clients.flow import create_topic
+from tests.harness.clients.going import java
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
@@ -114,6 +115,33 @@ def test_clients_that_log_in_themselves_to_both(
     written(producer, topic)
     reader = AdminClient({"bootstrap.servers": clusters[GREEN].direct_bootstrap})
     assert wait_until(lambda: reader.list_topics(topic, timeout=30).topics[topic].partitions, "it is there")
+
+
+def test_a_transaction_of_a_java_client_that_logs_in_itself(
+    clusters: Mapping[str, DevCluster], start: Start, tmp_path: Path
+) -> None:
+    """It names its software after its login only. kproxy must know it, to answer with errors that it survives."""
+    kproxy = start(blue={"cluster-id": id_of(clusters[BLUE])}, green={"cluster-id": id_of(clusters[GREEN])})
+    topic = unique("logins")
+    for one in clusters.values():
+        create_topic(one.direct_bootstrap, topic, 1)
+        # A broker makes the topic of transactions when a client asks for a coordinator.
+        Producer({"bootstrap.servers": one.direct_bootstrap, "transactional.id": unique("first")}).init_transactions(60)
+    properties = {
+        "bootstrap.servers": kproxy.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{_MODULE} required username="{USER}" password="{SECRET}";',
+        "client.id": "writer", "transactional.id": unique("tx"),
+    }  # fmt: skip
+    with java(clusters[BLUE].programs, ("transact", topic, "1", "20", "20"), properties, tmp_path / "log") as client:
+        client.wait(lambda: len(client.said("committed")) >= 2, "two transactions")
+        client.wait_more("acked", 5)
+        (seen,) = (one for one in kproxy.seen()["clients"] if one["client"] == "writer")
+        assert "java" in seen["software"]
+        kproxy.hold()
+        kproxy.must("flip")
+        kproxy.must("release")
+        client.wait(lambda: client.said("aborted"), "the application sees the abort")
+        client.wait_more("committed", 3)
 
 
 def test_without_a_cluster_id_the_preflight_says_what_helps(

@@ -252,7 +252,7 @@ def test_a_move_there_and_back(move: Move, rounds: int, figures: list[str]) -> N
     assert_principals(blue, {user: user for user in OLD}, move.prefix)
     assert_principals(green, NAMES, move.prefix)
     notes = [line for line in move.said if "logged in at green for alice (sa-4711), bob (sa-4712), carol" in line]
-    assert len(notes) == rounds
+    assert len(notes) >= rounds  # a rehearsal may be repeated
     assert "allow them each right that was tried" in notes[0]
     assert [line for line in move.said if "blue: clients log in there themselves" in line]
     shown = [*move.said, *(kproxy.log for kproxy in move.kproxies)]

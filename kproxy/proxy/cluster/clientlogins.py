@@ -1,8 +1,8 @@
 """The logins of one cluster's clients, where clients log in at kproxy (`--client-sasl`).
 
-Here is what the logins share: the users, verifying passwords and tokens, kproxy's own login to the broker for a user,
-and the pauses before the answers to failed logins. `clientsasllogin` and
-`clientcertificatelogin` have the login of one client.
+What the logins share: the users, the verification of passwords and tokens, kproxy's own login to the broker for a user,
+and the pauses before the answers to failed logins. `clientsasllogin` and `clientcertificatelogin` have the login of one
+client.
 """
 
 from __future__ import annotations
@@ -164,9 +164,8 @@ class ClientLogins:
         """
         upstream, lifetime_ms = connection.node, 0
         channel = connection.channel = InSessionChannel(session)
-        session.on_upstream_end = (
-            channel.session_ended
-        )  # a broker closes when it has refused: the client has no answer yet
+        # A broker that has refused the login closes the connection. The client must get its answer first.
+        session.on_upstream_end = channel.session_ended
         try:
             if upstream.log_in is not None:
                 try:

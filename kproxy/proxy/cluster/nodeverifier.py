@@ -172,6 +172,8 @@ class NodeVerifier:
         client's first request, with which kproxy may verify the connection. `for_client`: if the client logs in at
         kproxy, kproxy logs in within its session. Raises UpstreamError.
         """
+        if self._config.client_tls_principal_rules is not None:
+            request = None  # the client gets no answer before the user of its certificate is known
         later = for_client and self._config.clients_log_in and self._connector.logs_in
         began = perf_counter()
         try:

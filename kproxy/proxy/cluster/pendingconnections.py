@@ -84,9 +84,7 @@ class PendingConnections:
                 return
             connection.state = ConnectionState.DIALLING
             connection.route = route = route_for(first, self._routes)
-            # A client with a certificate gets no answer before its user is known: kproxy cannot ask with its request.
-            by_certificate = route.config.client_tls_principal_rules is not None
-            request = None if by_certificate else read_versions_request(first)
+            request = read_versions_request(first)
             try:
                 upstream = await self._dial_when_free(connection, route, request)
             except Misrouted as error:

@@ -6,14 +6,19 @@ What reaches a broker before the first request of a client, and what kproxy answ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kproxy.config.principalrules import PrincipalRules
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -22,6 +27,7 @@ from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers import answers
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer, reset
+from tests.harness.tls import Authority
 from tests.unit.kafka_frames import request
 from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, is_closed, until
 
@@ -57,18 +63,23 @@ async def ask(client: socket.socket, asked: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def served(selector: RelaySelector) -> AsyncIterator[tuple[FakeBroker, Doorway]]:
-    """A gateway that has learned what its broker, node 1 of Kafka 4.4, answers."""
+async def served(
+    selector: RelaySelector, tls: ssl.SSLContext | None = None, **options: Any
+) -> AsyncIterator[tuple[FakeBroker, Doorway]]:
+    """A gateway that has learned what its broker, node 1 of Kafka 4.4, answers. `tls`: of its clients."""
     with ExitStack() as held:
         broker = FakeBroker(cluster_id=CLUSTER, refusal="Unexpected broker id, expected 1 or empty")
         broker.be_new(1)
         peer = held.enter_context(Peer(broker))
         broker.nodes = [(1, *_pair(peer.address)), (2, "nowhere.invalid", 9092)]
-        door = Doorway(selector, peer.address)
+        door = Doorway(selector, peer.address, **options)
         try:
             door.learn((1, peer.address), (2, "nowhere.invalid:9092"))
-            with door.connect(1) as client:
-                await ask(client, versions_request(0))
+            name = None if tls is None else "localhost"
+            reader, writer = await asyncio.open_connection(sock=door.connect(1), ssl=tls, server_hostname=name)
+            writer.write(versions_request(0))
+            await read_frame(reader)
+            writer.close()
             await until(lambda: not door.held["places"], "the first client is gone")
             broker.received.clear()
             yield broker, door
@@ -168,6 +179,49 @@ async def test_a_client_gets_one_refusal_at_a_time(
             assert_refused(await answer_of(third))
         await until(lambda: not door.held["places"], "their places are free")
         assert door.metrics.refusals.total() == 3, "the second one has left before it was refused"
+
+
+@pytest.mark.parametrize("by_certificate", [False, True])
+def test_a_client_over_tls_gets_one_refusal_at_a_time(
+    by_certificate: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its certificate is its login."""
+    monkeypatch.setattr("kproxy.proxy.cluster.misrouted._PATIENCE", LONG)
+    authority = Authority(tmp_path)
+    cert, key = authority.files("localhost")
+    options: dict[str, Any] = {"client_tls_cert": cert, "client_tls_key": key}
+    if by_certificate:
+        options |= {"client_tls_ca": authority.pem, "client_tls_principal_rules": PrincipalRules.parse("DEFAULT")}
+    context = authority.client_context("alice")
+    asked = expecting("other", 1)
+
+    @in_loop
+    async def scenario(selector: RelaySelector) -> None:
+        async with served(selector, context, **options) as (broker, door):
+            one, another, third = [
+                await asyncio.open_connection(sock=door.connect(1), ssl=context, server_hostname="localhost")
+                for _ in range(3)
+            ]
+            one[1].write(asked)
+            assert_refused(await read_frame(one[0]))
+            another[1].write(asked)
+            third[1].write(asked)
+            another[1].transport.abort()
+            with contextlib.suppress(ConnectionError):
+                await another[1].wait_closed()
+            one[1].close()
+            assert_refused(await read_frame(third[0]))
+            third[1].close()
+            await until(lambda: not door.held["places"], "their places are free")
+            assert door.metrics.refusals.total() == 2
+            assert broker.received == []
+
+    scenario()
+
+
+async def read_frame(stream: asyncio.StreamReader) -> bytes:
+    size = await stream.readexactly(4)
+    return size + await stream.readexactly(struct.unpack(">i", size)[0])
 
 
 @in_loop

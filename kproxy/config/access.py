@@ -118,7 +118,7 @@ class Extent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether something is allowed, and the rule, or another option, that decides it."""
+    """The answer whether clients may do something, and the rule or the other option that gives it."""
 
     allows: bool
     option: AccessRule | str

@@ -86,7 +86,7 @@ def read_client_config(merged: Layer, cluster: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClientUse:
-    """What a client does with a cluster, as far as its file names it: ProducerConfig, ConsumerConfig, librdkafka."""
+    """The uses of a cluster that a client's file names, in Java's or librdkafka's properties."""
 
     group: str | None = None
     acks: int | None = None

@@ -1,4 +1,4 @@
-"""What the user of a connection may do, found out without doing it.
+"""Tests of what the user of a connection may do, which do not do it.
 
  * Topics: the broker reports the operations that it allows (Metadata v8, KIP-430; Kafka 2.3 and later).
  * Read on a group: a heartbeat of a member that the group does not have. Each broker checks the right first, also one
@@ -65,7 +65,7 @@ _PRODUCER_REFUSED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RightResult:
-    """Whether a user has a right; `allowed` is None if that is not known, and `why` has the reason."""
+    """The answer whether a user has a right; `allowed` is None if kproxy does not know it, and `why` has the reason."""
 
     allowed: bool | None
     why: str = ""

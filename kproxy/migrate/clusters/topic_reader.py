@@ -129,7 +129,7 @@ def chunks(items: Sequence[T]) -> Iterator[list[T]]:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer of which a partition's leader has the last batch."""
+    """A producer as the leader of a partition knows it, by its last batch there."""
 
     id: int
     epoch: int

@@ -53,10 +53,10 @@ class MigrationPlan:
     changed_topics: Mapping[str, str] = field(default_factory=dict)
     """By source topic with copied records, how the topic was changed since."""
     usage: ObservedUsage | None = None
-    """What clients were observed to use; None if they were not observed."""
+    """The result of `kproxy migrate observe`; None without one."""
 
     login_findings: Sequence[Diagnostic] = ()
-    """What trying the logins of users at the target has shown."""
+    """The findings of the logins of users that kproxy has tried at the target."""
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -68,7 +68,7 @@ class MigrationPlan:
 
     @cached_property
     def waves(self) -> list[Wave]:
-        """What may move separately, by what was observed."""
+        """The waves that the observed clients form: each may move without the others."""
         return [] if self.usage is None else find_waves(self.usage)
 
     @cached_property

@@ -34,7 +34,7 @@ def selected_topics(migration: Migration, source: Inventory) -> list[TopicInvent
 
 
 def users_with_rights(source: Inventory) -> dict[str, list[str]]:
-    """Return the users that the source's ACLs and quotas name, each with how many of which."""
+    """Return the users that the source's ACLs and quotas name, with the number of ACLs and of quotas of each."""
     acls: dict[str, int] = defaultdict(int)
     quotas: dict[str, int] = defaultdict(int)
     for acl in source.acls or ():

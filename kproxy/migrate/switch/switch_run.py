@@ -63,7 +63,7 @@ class SwitchContext:
     show_hold: LogWriter = lambda _: None
     """Receives the state of the hold, a few times a second."""
     usage: ObservedUsage | None = None
-    """What clients were observed to use before; None if they were not observed."""
+    """The result of `kproxy migrate observe` before the switch; None without one."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Who goes round the kproxies: what an observation found before a switch, and what writes to the source after it."""
+"""Producers that go round the kproxies: found by an observation before a switch, and still writing after it."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ with warnings.catch_warnings():
     class ConsumerGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # it has no types
         """A request for the members of groups of the consumer protocol."""
 
-    class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
+    class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
         """The response to ConsumerGroupDescribeRequest."""
 
     class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # it has no types
         """A request for the start offsets of share groups."""
 
-    class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
+    class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
         """The response to DescribeShareGroupOffsetsRequest."""
 
-    class AlterShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
+    class AlterShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
         """A request that sets the start offsets of a share group without members."""
 
-    class AlterShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
+    class AlterShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
         """The response to AlterShareGroupOffsetsRequest."""

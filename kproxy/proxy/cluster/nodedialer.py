@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from time import monotonic, time
+from time import time
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
@@ -42,9 +42,6 @@ from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
-
-# Between two lines about addresses that are kproxy's own, in seconds: a broker may name thousands.
-_LOOPS_LOGGED_EVERY = 30.0
 
 
 @dataclass(eq=False)
@@ -125,7 +122,6 @@ class NodeDialer:
         self.routes = Routes(config.map, self._connector.forwards.dial_address)
         self.reachability = ReachabilityState(config.name, config.cluster_id)
         self._outages = Outages()
-        self._loops_silent_until = 0.0
         self.bootstrap_asked = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
 
@@ -346,9 +342,10 @@ class NodeDialer:
         Problems at start are displayed together with all nodes.
         """
         news = self.reachability.of_node(key).problem != str(failure)
-        if news and self.searched.is_set() and monotonic() >= self._loops_silent_until:
-            self._loops_silent_until = monotonic() + _LOOPS_LOGGED_EVERY
-            log.warning("cluster %s: %s %s", self._config.title, key, CANNOT_BE_REACHED(problem=failure))
+        if news and self.searched.is_set():
+            # A broker may name thousands of such nodes.
+            topic = about(self._config.title, "loop", key.log_subject)
+            log.warning("cluster %s: %s %s", self._config.title, key, CANNOT_BE_REACHED(problem=failure), extra=topic)
 
     def candidates(self, key: NodeKey) -> list[Route]:
         """Return the routes to a node, best first.

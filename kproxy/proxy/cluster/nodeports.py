@@ -25,7 +25,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey
-from kproxy.proxy.cluster.upstream import NODES_LOGGED_APART, Upstream
+from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -336,7 +336,7 @@ class NodePorts:
             if key is not None:
                 for upstream in self._upstreams.values():
                     upstream.dialer.forwards.release(key.label)
-            text, which = "%s has been absent for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0
+            text, which = "%s has been absent for %g s: closed port %d", key.log_subject if key else 0
             log.info(text, key, after, listener.port, extra=about(self._config.name, which))
             yield
 

@@ -28,6 +28,9 @@ from dataclasses import dataclass
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 
+# A broker may name many nodes. In repeated log lines, they share so many subjects.
+_LOG_SUBJECTS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
@@ -43,6 +46,11 @@ class NodeKey:
     def label(self) -> str:
         """The node in logs and metrics: `3`, `controller-3000`."""
         return str(self.node_id) if self.kind is NodeKind.BROKER else f"{self.kind.value}-{self.node_id}"
+
+    @property
+    def log_subject(self) -> int:
+        """The number that stands for the node in the subject of a repeated log line (`about`)."""
+        return self.node_id % _LOG_SUBJECTS
 
     @classmethod
     def of(cls, label: str) -> NodeKey:

@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 # If more nodes come, go or move together, there is one line for all of them.
 _LINES_AT_ONCE = 20
-# The most nodes that have their own line in the log within a while.
-NODES_LOGGED_APART = 64
 # Answers to be found again: of each listener, version and local host one.
 _MOST = 32
 
@@ -142,5 +140,5 @@ class Upstream:
                 log.log(level, "%s%s%s", prefix, text, further, extra=about(title, message.text))
                 return
             # A broker may name other nodes each time, which must not crowd other lines out of the log.
-            topic = about(title, message.text, key.node_id % NODES_LOGGED_APART)
+            topic = about(title, message.text, key.log_subject)
             log.log(level, "%s%s", prefix, text, extra=topic)

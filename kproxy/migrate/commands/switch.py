@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,12 @@ LOG = click.option(
     metavar="LOG",
     help="The file for details and for what Spark prints. [default: kproxy-migration-NAME.log beside FILE]",
 )
+ALLOW_UNSEEN = click.option(
+    "--allow-unseen",
+    multiple=True,
+    metavar="TOPIC",
+    help="A producer may go round the kproxies to this topic, a name or a glob. [repeatable]",
+)
 LOST = click.option("--lost", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
 _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 
@@ -47,12 +54,7 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 @click.option(
     "--allow-split-readers", is_flag=True, help="With --only: other clients may continue to read on the source."
 )
-@click.option(
-    "--allow-unseen",
-    multiple=True,
-    metavar="TOPIC",
-    help="A producer may go round the kproxies to this topic, a name or a glob. [repeatable]",
-)
+@ALLOW_UNSEEN
 @AS_END
 @click.option("--resume", is_flag=True, help="Continue a switch or rollback whose driver has died.")
 @click.option(
@@ -203,21 +205,45 @@ def rollback(
 @click.command("finish")
 @FILE
 @DRY_RUN
-@click.option("--force", is_flag=True, help="Finish even if the source or a kproxy does not reply.")
-def finish(file: Path, dry_run: bool, force: bool) -> int:
+@ALLOW_UNSEEN
+@click.option(
+    "--force", is_flag=True, help="Finish even if the source or a kproxy does not reply, or the source is written."
+)
+def finish(file: Path, dry_run: bool, allow_unseen: tuple[str, ...], force: bool) -> int:
     """End the migration. A rollback is impossible afterwards.
 
-    The topics of the target get the configurations that 'kproxy migrate prepare' held open, and the state of the
+    \b
+      kproxy migrate finish move.yaml --dry-run
+      kproxy migrate finish move.yaml
+
+    The command first shows which clients use which kproxy and which side, by user and client, and what still uses the
+    source: who writes to it, so that nothing brings these records to the target, and which groups have members there.
+    It says whether the source can be switched off by what it has tried, and what it cannot see. If records are still
+    written to the source, it ends there.
+
+    Then the topics of the target get the configurations that 'kproxy migrate prepare' held open, and the state of the
     migration is deleted. The last lines show what to remove from the configuration of kproxy, and how clients connect
     to the target without it.
 
     The exit code is 0 if all is done, 1 if something stays, and 2 if a switch has not finished or a cluster cannot be
     reached.
     """
-    from kproxy.migrate.spec.document import read_migration
-    from kproxy.migrate.switch.finish import run_finish
+    from rich.console import Console
 
-    remaining = run_finish(read_migration(file), echo_escaped, dry_run=dry_run, force=force)
+    from kproxy.base.diagnostic import grouped, show
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.finish import FinishOptions, run_finish
+
+    migration = read_migration(file)
+    console = Console(file=sys.stdout, highlight=False)
+    options = FinishOptions(dry_run, force, allow_unseen)
+    remaining = run_finish(
+        migration,
+        echo_escaped,
+        lambda findings: show(grouped(findings), console),
+        options,
+        read_observed(file, migration.name),
+    )
     for text in remaining:
         echo_escaped(f"stays: {text}")
     return _STOPPED if remaining else _FINE

@@ -21,6 +21,7 @@ inverse_offset_map   states and offset maps of a copy in the other direction (pu
 reverse_copy         the copy from the target to the source, and the rollback that uses it
 partial_rollback     the rollback of clients that were switched by themselves and only read
 checkpoint_rollback  offset maps for a Spark checkpoint after a rollback
+source_use           who still uses which side after a switch
 finish               the end of a migration
 report               the result of a switch as text and as JSON, and the next command
 """

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
@@ -20,16 +23,47 @@ from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.inverse_offset_map import reverse_migration
+from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.opening import require_switch_section
 from kproxy.migrate.switch.reverse_copy import topic_exists
+from kproxy.migrate.switch.source_use import (
+    UNREACHED,
+    check_missing,
+    check_waiting,
+    describe_safety,
+    describe_uses,
+    read_source_use,
+    uses_of,
+)
+from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit
 
 Configs = Mapping[str, str | None]
 
 
-def run_finish(migration: Migration, log: LogWriter, *, dry_run: bool, force: bool) -> list[str]:
-    """Finish the migration, and return what could not be done. Raises ConfigError if it cannot begin."""
+@dataclass(frozen=True, slots=True)
+class FinishOptions:
+    """The options of `kproxy migrate finish`."""
+
+    dry_run: bool = False
+    force: bool = False
+    """True if the migration is finished although a kproxy or the source does not reply, or the source is written."""
+    allow_unseen: tuple[str, ...] = ()
+    """Names and globs of topics of the source to which others may write."""
+
+
+def run_finish(
+    migration: Migration,
+    log: LogWriter,
+    report: Callable[[Iterable[Diagnostic]], None],
+    options: FinishOptions,
+    usage: ObservedUsage | None = None,
+) -> list[str]:
+    """Finish the migration, and return what could not be done. Raises ConfigError if it cannot begin.
+
+    `usage` is what clients were observed to use before the switch.
+    """
     section = require_switch_section(migration)
     with ExitStack() as stack:
         target = stack.enter_context(open_target(migration))
@@ -44,41 +78,82 @@ def run_finish(migration: Migration, log: LogWriter, *, dry_run: bool, force: bo
             raise ConfigError(
                 "only some clients were switched (--only): run kproxy migrate switch FILE to move all others first"
             )
-        with open_fleet(section) as kproxies:
-            _check_kproxies(kproxies, section.cluster, last, log, force)
-        source = _open_source(stack, migration, log, force) if last.reversible else None
-        return finish_migration(migration, source, target, last, log, dry_run=dry_run)
+        with open_fleet(section) as fleet:
+            replies = _Replies.read(fleet)
+        replies.show(last, usage, log, report)
+        replies.check(last, log, options.force)
+        source = None
+        if last.is_moved or last.reversible:
+            source = _open_source(stack, migration, log, is_optional=options.force or not last.reversible)
+        if last.is_moved:
+            use = UNREACHED if source is None else read_source_use(migration, source, target, options.allow_unseen)
+            report(use.findings)
+            for line in describe_safety(last, use, len(replies.units), list(replies.problems), time.time()):
+                log(line)
+            if use.is_written and not options.force:
+                return ["everything: records are written to the source; --allow-unseen TOPIC or --force finishes"]
+        return finish_migration(
+            migration, source if last.reversible else None, target, last, log, dry_run=options.dry_run
+        )
 
 
-def _open_source(stack: ExitStack, migration: Migration, log: LogWriter, force: bool) -> str | None:
+def _open_source(stack: ExitStack, migration: Migration, log: LogWriter, *, is_optional: bool) -> str | None:
     try:
         return stack.enter_context(open_endpoints(migration)).source
     except KproxyError as error:
-        if not force:
+        if not is_optional:
             raise
         log(f"cannot connect to the source, which stays as it is: {error}")
         return None
 
 
-def _check_kproxies(kproxies: KproxyFleet, cluster: str, last: SwitchEntry, log: LogWriter, force: bool) -> None:
-    """Raise ConfigError unless every kproxy routes clients to the right upstream."""
-    problems = []
-    active = last.target_upstream if last.is_moved else last.source_upstream
-    for kproxy, answer in kproxies.request_all(lambda unit: unit.read_units()):
-        if isinstance(answer, AdminError):
-            problems.append(f"{kproxy.name} does not reply: {answer}")
-            continue
-        for unit in answer:
-            if unit.state.phase is not Phase.SERVING or unit.state.active != active:
-                whom = f"part {part} " if (part := split_unit(unit.name)[1]) else ""
-                raise ConfigError(
-                    f"{kproxy.name} routes {whom}to {unit.state.active} ({unit.state.phase}), and not to {active}:"
-                    " correct that first, since finish deletes the record of the switch"
-                )
-    for text in problems:
-        if not force:
-            raise ConfigError(f"{text}; --force finishes without it")
-        log(text)
+@dataclass(frozen=True, slots=True)
+class _Replies:
+    """The replies of all kproxies: the cluster and its parts, or the problem."""
+
+    units: Mapping[str, list[ClusterReply]]
+    problems: Mapping[str, AdminError]
+
+    @classmethod
+    def read(cls, fleet: KproxyFleet) -> _Replies:
+        units, problems = {}, {}
+        for kproxy, answer in fleet.request_all(lambda unit: unit.read_units()):
+            if isinstance(answer, AdminError):
+                problems[kproxy.name] = answer
+            else:
+                units[kproxy.name] = answer
+        return cls(units, problems)
+
+    def show(
+        self,
+        last: SwitchEntry,
+        usage: ObservedUsage | None,
+        log: LogWriter,
+        report: Callable[[Iterable[Diagnostic]], None],
+    ) -> None:
+        """Show who is connected, and clients that are missing or wait."""
+        uses = [use for name, units in self.units.items() for use in uses_of(name, units)]
+        for line in describe_uses(uses, (last.source_upstream, last.target_upstream)):
+            log(line)
+        waiting = (finding for name, units in self.units.items() for finding in check_waiting(name, units))
+        report([*waiting, *check_missing(uses, usage)])
+
+    def check(self, last: SwitchEntry, log: LogWriter, force: bool) -> None:
+        """Raise ConfigError unless every kproxy routes clients to the right upstream."""
+        active = last.target_upstream if last.is_moved else last.source_upstream
+        for name, units in self.units.items():
+            for unit in units:
+                if unit.state.phase is not Phase.SERVING or unit.state.active != active:
+                    whom = f"part {part} " if (part := split_unit(unit.name)[1]) else ""
+                    raise ConfigError(
+                        f"{name} routes {whom}to {unit.state.active} ({unit.state.phase}), and not to {active}:"
+                        " correct that first, since finish deletes the record of the switch"
+                    )
+        for name, error in self.problems.items():
+            text = f"{name} does not reply: {error}"
+            if not force:
+                raise ConfigError(f"{text}; --force finishes without it")
+            log(text)
 
 
 def finish_migration(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.process import start_time
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
@@ -35,6 +36,7 @@ from kproxy.migrate.switch.report import (
     describe_reverse_copy,
 )
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.migrate.switch.source_use import UNREACHED, read_source_use
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
 
@@ -79,6 +81,8 @@ def resume_or_abort(
     if driven is not None and driven.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
         return SwitchResult(driven)
     closing_lines = list(_describe_copies(migration, last))
+    if driven is not None and last is not None and last.is_moved:
+        screen.report(_check_source(migration))
     if last is not None and closing_lines[0] == NOT_COPIED_BACK:
         return _copy_back(migration, master, screen, print_result, driven, last, closing_lines)
     return _idle_result(driven, last, closing_lines)
@@ -127,6 +131,15 @@ def _describe_copies(migration: Migration, last: SwitchEntry | None) -> Iterator
             yield from describe_copies(last, migration, endpoints)
     except KproxyError as error:
         yield f"running: not known: {error}"
+
+
+def _check_source(migration: Migration) -> Iterable[Diagnostic]:
+    """Return who still uses the source after all clients were moved to the target."""
+    try:
+        with open_endpoints(migration) as endpoints:
+            return read_source_use(migration, endpoints.source, endpoints.target).findings
+    except KproxyError:
+        return UNREACHED.findings
 
 
 def resume_drive(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kproxy.base.diagnostic import NOTE, WARNING, Diagnostic
+from kproxy.base.diagnostic import NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.errors import KproxyError
-from kproxy.base.format import format_duration
+from kproxy.base.format import abbreviate, format_duration
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import LATEST, TopicPartition
 from kproxy.migrate.usage.observed import read_usage
-from kproxy.migrate.usage.sourcestate import Writing, count_records, read_own_producer_ids
+from kproxy.migrate.usage.sourcestate import count_records, read_own_producer_ids
 from kproxy.migrate.usage.unseen import check_unseen, describe_writings
 
 _SUBJECT = "kproxies"
@@ -46,28 +47,42 @@ class UnseenCheck:
     def after(self, source: str, ends: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:
         """Yield topics whose logs at the source have more records than when the last ones were copied."""
         try:
-            writings = _written_since(source, ends)
+            with Admin(source) as admin:
+                own = read_own_producer_ids(admin)
+            yield from find_still_written(source, ends, own.values(), self.allowed)
         except UnsupportedRequestError:
             text = "it is not known whether clients still write to it: its brokers list no transactions (before 3.0)"
             yield Diagnostic(NOTE, "source", text)
-            return
         except KproxyError as error:
             yield Diagnostic(WARNING, "source", f"it is not known whether clients still write to it: {error}")
-            return
-        for topic, text in describe_writings(writings):
-            yield Diagnostic(
-                WARNING,
-                f"topic {topic}",
-                f"is still written on the source, and nothing copies that to the target: {text}; move this producer"
-                " behind a kproxy, or give it the target's bootstrap servers",
-            )
 
 
-def _written_since(source: str, ends: Mapping[TopicPartition, int]) -> list[Writing]:
-    """Return what was written since these ends, but by kproxy's own copier."""
-    with Admin(source) as admin:
-        own = read_own_producer_ids(admin)
+def find_still_written(
+    source: str,
+    ends: Mapping[TopicPartition, int],
+    own: Collection[int],
+    allowed: Iterable[str] = (),
+    severity: Severity = WARNING,
+) -> Iterator[Diagnostic]:
+    """Yield topics to which others than the producer ids `own` have written since these ends of their logs.
+
+    `allowed`: names or globs of topics where that is a note, and not of this severity. Raises UpstreamError and
+    BrokerError.
+    """
     with ClusterClient(source) as cluster:
         now = cluster.list_offsets_until(ends, LATEST, time.monotonic() + _PATIENCE, committed=False)
         grown = {place: (ends[place], end) for place, end in now.items() if end > ends[place]}
-        return [writing for place, span in grown.items() for writing in count_records(cluster, place, *span, own)]
+        writings = [writing for place, span in grown.items() for writing in count_records(cluster, place, *span, own)]
+    allowed = tuple(allowed)
+    for topic, text in describe_writings(writings):
+        yield Diagnostic(
+            NOTE if any(fnmatchcase(topic, glob) for glob in allowed) else severity,
+            f"topic {topic}",
+            f"is still written on the source, and nothing copies that to the target: {text}; move this producer"
+            " behind a kproxy, or give it the target's bootstrap servers",
+        )
+    if unknown := sorted(ends.keys() - now.keys()):
+        names = abbreviate([f"{topic}-{partition}" for topic, partition in unknown])
+        yield Diagnostic(
+            WARNING, "source", f"it is not known whether clients still write to {names}: no leader replied"
+        )

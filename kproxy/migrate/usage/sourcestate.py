@@ -327,9 +327,12 @@ def count_records(
         yield Writing(*place, producer_id, *last[producer_id], offsets)
 
 
-def read_own_producer_ids(admin: Admin) -> set[int]:
-    """Return the producer ids of kproxy's own copier. Raises UnsupportedRequestError before Kafka 3.0."""
-    return {number for name, number in _list_transactions(admin) if name.startswith(OWN_PREFIX)}
+def read_own_producer_ids(admin: Admin) -> dict[str, int]:
+    """Return the producer ids of kproxy's own copier, by transactional id.
+
+    Brokers forget these ids after a time without a transaction. Raises UnsupportedRequestError before Kafka 3.0.
+    """
+    return {name: number for name, number in _list_transactions(admin) if name.startswith(OWN_PREFIX)}
 
 
 def _base64(number: str) -> str:

@@ -3,6 +3,7 @@ Kafka clusters, Spark, kproxies, librdkafka."""
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.commands.group import migrate
 from kproxy.migrate.commands.status import read_status
 from kproxy.migrate.commands.status import status_lines as status_lines
 from kproxy.migrate.copy.copyrun import CopyRun
@@ -40,6 +42,7 @@ from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, result_lines
 from kproxy.migrate.switch.resumption import resume_drive
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.migrate.switch.source_use import read_source_use
 from kproxy.migrate.switch.switch_run import SwitchContext
 from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.usage.sourcestate import read_source
@@ -110,6 +113,23 @@ class Site:
         return SwitchContext(
             self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show
         )
+
+    def write_file(self) -> Path:
+        """The file of the migration."""
+        migration, path = self.migration, self.directory / "move.yaml"
+        value = {
+            "name": migration.name,
+            "source": dict(migration.source),
+            "target": dict(migration.target),
+            "topics": {"include": list(migration.topics.include)},
+            "switch": {
+                "kproxies": list(self.section.kproxies.addresses),
+                "target-upstream": self.section.target_upstream,
+                "token-file": str(self.section.token_file),
+            },
+        }
+        path.write_text(json.dumps(value))  # which is YAML as well
+        return path
 
     def rollback(self, *, dry_run: bool = False, only: ClientSelection | None = None) -> SwitchResult:
         return roll_back_clients(self.context, dry_run=dry_run, selection=only)
@@ -304,8 +324,9 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     figures += [f"switch: {line.strip()}" for line in result_lines(came)]
 
 
-def test_a_producer_that_goes_round_the_kproxies(site: Site) -> None:
-    """It is named before, stops the switch unless the topic is allowed, and is named again when it still writes."""
+def test_a_producer_that_goes_round_the_kproxies(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named before, stops the switch unless the topic is allowed, is named again when it still writes, and
+    stops the end of the migration."""
 
     def produce(bootstrap: str, count: int) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -333,6 +354,20 @@ def test_a_producer_that_goes_round_the_kproxies(site: Site) -> None:
     assert finding.subject == f"topic {site.topic}"
     assert "is still written on the source" in finding.text
     assert "2 records" in finding.text
+    file = site.write_file()
+    assert finish(file) == 1
+    shown = capsys.readouterr().out
+    assert "do not switch off blue yet: topic" in shown
+    assert "is still written on the source" in shown
+    assert finish(file, "--allow-unseen", f"{site.topic}*") == 0
+    shown = capsys.readouterr().out
+    assert "blue can be switched off by what was tried" in shown
+    assert "3 kproxies replied, and route all clients to green" in shown
+
+
+def finish(file: Path, *options: str) -> int:
+    words = ["finish", str(file), "--dry-run", *options]
+    return int(migrate.main(words, prog_name="kproxy migrate", standalone_mode=False))
 
 
 @pytest.mark.matrix
@@ -629,6 +664,8 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     assert site.in_order(group)
     with pytest.raises(ConfigError, match="the source is not copied any more"):
         site.copy_forth()
+    use = read_source_use(site.migration, site.endpoints.source, site.endpoints.target)
+    assert (use.partitions, use.findings) == (PARTITIONS + 1, ()), "what the copy back writes is not taken for others'"
     late = Producer({"bootstrap.servers": site.kproxies[0].bootstrap})
     for number in range(10):  # to a topic that had no records before
         late.produce(f"{site.topic}-late", b"%d" % number)

@@ -11,7 +11,8 @@ user_logins          lets the kproxies try these logins and rights
 final_sync           the last round of the copy, its verification, and the last positions
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
-switch_run           a switch or rollback, from the preflight to the release
+switch_run           what a switch and a rollback share, from the preflight to the release
+synced_switch        a switch, or a rollback with a copy back: the last records are copied in the hold
 unseen_check         who goes round the kproxies, before a switch and after it
 observation_run      an observation of what clients use, from its beginning to its end
 opening              what a command of a switch opens, and what ends it by a signal

@@ -32,7 +32,8 @@ from kproxy.migrate.switch.report import (
 )
 from kproxy.migrate.switch.resumption import read_last, require_dead_driver, resume_or_abort
 from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation, read_reverse_migration
-from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
+from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.twophase import CoordinatorOutcome

@@ -28,7 +28,7 @@ _HEAD = """\
 Search this page for the message that you see. The sections list messages of clients and brokers without kproxy,
 messages of clients with kproxy, and messages of kproxy itself. In a message, `…` stands for text that varies.
 
-`kproxy explain "MESSAGE"` and `kproxy explain < LOG` do the search for you.
+`kproxy explain "MESSAGE"` and `kproxy explain LOG` do the search for you.
 
 Look at these three places first:
 

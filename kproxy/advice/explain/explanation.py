@@ -44,6 +44,8 @@ class Explanation:
     complete: bool
     conditional: bool = False
     """True if the text has no sign of Kafka, so that the causes hold only if a Kafka client has printed it."""
+    name: str = "-"
+    """The name of the text's file; "-" for standard input."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -72,7 +74,7 @@ class Explanation:
             next(iter(cause.addresses()), ""),
             title(cause),
             cause.faults[0] if len(cause.faults) == 1 else "",
-            DiagnosticPlace("-", cause.first) if self.lines > 1 else None,
+            DiagnosticPlace(self.name, cause.first) if self.lines > 1 else None,
             (run,) if run else (),
             " ".join(filter(None, why)),
         )
@@ -112,8 +114,8 @@ class Explanation:
         return {"fault": remedy.fault, "why": remedy.cause, "check": check, "advice": advice}
 
 
-def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
-    """Read a text to its end, or to `max_bytes`, and explain it."""
+def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES, name: str = "-") -> Explanation:
+    """Read a text, of the file `name`, to its end, or to `max_bytes`, and explain it."""
     reading = LineReader(stream, max_bytes)
     result = search(reading.line_blocks())
     server, line = _assumed_server(result)
@@ -122,7 +124,7 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
         matches += others  # the words of other lines may show which of several causes it is
     causes = tuple(causes_of(matches, result.bootstrap_servers))
     conditional = not result.matches and bool(others)
-    return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional)
+    return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional, name)
 
 
 def own_messages(cause: Cause) -> list[Message]:

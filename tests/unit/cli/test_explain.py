@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -83,3 +86,42 @@ def test_it_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     invoke(["explain", "nothing"])
 
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_log_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a client's output"
+    log.write_text(f"noise\n{MESSAGE}\n")
+
+    assert invoke(["explain", str(log)]) == 0
+    assert capsys.readouterr().out.startswith(f"{log}:2: error: ")
+
+
+@pytest.mark.parametrize("name", ["client.log", "./client", "/no/such/file", "logs/app.txt", ".", "/"])
+def test_a_file_that_is_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert invoke(["explain", name]) == (1 if name in (".", "/") else 2)
+    shown = capsys.readouterr()
+    assert shown.err == ("" if name in (".", "/") else f"kproxy: {name}: is no file\n")
+
+
+@pytest.mark.parametrize("text", ["LEADER_NOT_AVAILABLE", "/10.1.2.3:9092", "a/b", "\0", "x" * 100_000, "\udcff.x"])
+def test_one_word_that_is_no_file(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["explain", text]) in (0, 1)
+    assert not capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "client.log"
+    log.write_text(MESSAGE)
+
+    def refuse(*_: object) -> NoReturn:  # root may read what others may not
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert invoke(["explain", str(log)]) == 2
+    assert capsys.readouterr().err == f"kproxy: {log}: Permission denied\n"

@@ -6,6 +6,7 @@ explanation    `explain`: from a stream to an `Explanation`; its JSON
 linereader     lines of a text of any size, in bounded memory
 patterns       the messages of `remedies`, prepared for the search
 search         the records of a text, and their matches counted
+wrapping       lines that a narrow window has broken within a message
 shapes         records without what no answer depends on, so that each is examined once
 matches        the messages that a record contains
 subject        whether lines are about Kafka, or about another system

@@ -114,9 +114,13 @@ class Cause:
         return self.faults == (Fault.NOT_ABOUT_REACHING_KAFKA,)
 
     def notes(self) -> list[str]:
-        """Return what holds for its messages, and not for each message of the fault."""
-        notes = (match.pattern.note for match in self.matches if match.pattern)
-        return list(dict.fromkeys(note for note in notes if note))
+        """Return what holds for its messages, and not for each message of the fault.
+
+        A message around the reason has nothing to add to the advice for the reason.
+        """
+        patterns = [match.pattern for match in self.matches if match.pattern and match.pattern.note]
+        reasons = [pattern for pattern in patterns if not pattern.is_general]
+        return list(dict.fromkeys(pattern.note for pattern in reasons or patterns))
 
     def clients(self) -> set[str]:
         return {match.facts.client for match in self.matches if match.facts.client}

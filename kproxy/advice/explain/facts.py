@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 # A match cannot begin within another match's run of characters, so the search is linear.
 _ADDRESS = re.compile(
-    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
+    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?P<resolved>/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
 )
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it
@@ -31,7 +31,16 @@ _SCHEME = re.compile(
     r"([A-Za-z][\w+-]{1,20})://"
 )
 _PROTOCOL = re.compile(r"\b(sasl_ssl|ssl|sasl_plaintext)://")
-_SOURCE = re.compile(r"\.(?:java|scala|kt|py|go|js|ts|c|cc|cpp|rs|rb|cs)$")
+# The file of a source, or a class of Java with its packages: log lines show one with the number of its line.
+_SOURCE = re.compile(
+    r"\.(?:java|scala|kt|groovy|clj|py|go|js|mjs|ts|c|cc|cpp|h|rs|rb|php|pl|cs|ex|erl|ml|swift)$"
+    r"|^(?:[a-z_]\w*\.){2,12}(?:\w+\.){0,3}[A-Z]\w*(?:\$\w*)?$|^(?:[a-z]\.){1,12}[A-Z]\w*$",
+    re.ASCII,
+)
+# What a client is called may look like an address, and is none: Connect names one after its worker's URL.
+_NAME_OF_CLIENT = re.compile(r"\b(?:client|group|member)[._]?[iI]d[=:] ?'?[^\s,\]]{1,200}")
+# A name without a dot before a smaller number is a field of a log and its value, such as `Severity:2`.
+_SMALLEST_PORT_OF_A_WORD = 80
 _NODE = re.compile(
     r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |\bbroker\"?[:=]\"?|:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
 )
@@ -59,11 +68,11 @@ _SETTING_ENDS = frozenset(
 )  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
-    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
+    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|ootstrap brokers: ?|(?=.{0,300}\(unregistered\))Connected to broker at |--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
 )
 _BOOTSTRAP = re.compile(
-    r"/bootstrap|bootstrap-|from bootstrap|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker"
+    r"/bootstrap|bootstrap-|from bootstrap|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
 )
 
 
@@ -89,7 +98,8 @@ class LineFacts:
 def facts_of(line: str) -> LineFacts:
     """Return the facts of a line."""
     line = without_own_addresses(line)
-    line_addresses = ("[thrd:" in line and addresses(_THREAD.sub("", line))) or addresses(line)
+    named = _NAME_OF_CLIENT.sub("", line) if "d=" in line or "d:" in line else line
+    line_addresses = ("[thrd:" in named and addresses(_THREAD.sub("", named))) or addresses(named)
     address = line_addresses[0] if line_addresses else ""
     if host_of(address) == "localhost":  # the address to which it leads shows more
         address = next((other for other in line_addresses if other.startswith("[::1]")), address)
@@ -136,7 +146,7 @@ def addresses(text: str) -> list[str]:
     return bare + [
         f"{match['host']}:{match['port']}"
         for match in _ADDRESS.finditer(text)
-        if 0 < int(match["port"]) < 65536 and _is_host(match["host"])
+        if 0 < int(match["port"]) < 65536 and _is_host(match["host"]) and not _is_field(match)
     ]
 
 
@@ -165,6 +175,13 @@ def _is_host(host: str) -> bool:
     if re.fullmatch(r"[\d.]+", host):
         return is_ip(host)
     return any(char.isalpha() for char in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
+
+
+def _is_field(match: re.Match[str]) -> bool:
+    """Check whether a word and a number are a field of a log line, or a source file and its line."""
+    if match["resolved"] and _SOURCE.search(match["resolved"]):
+        return True
+    return "." not in match["host"] and int(match["port"]) < _SMALLEST_PORT_OF_A_WORD and not match["resolved"]
 
 
 def _topic(match: re.Match[str]) -> str:

@@ -122,6 +122,15 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
     return RecordMatches(tuple(record_matches), tuple(servers), conditional_lines)
 
 
+def spans_of(raw: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each message begins and ends that a line contains, counted in bytes."""
+    line = raw.decode("latin-1")
+    for pattern in _candidates(_words(raw)):
+        span = pattern.find(line)
+        if span is not None:
+            yield span
+
+
 def _conditional_matches(line: str, raw: bytes, lower: str) -> list[MessageMatch]:
     """Return the match of a message that any program prints, if nothing shows another system."""
     patterns = [pattern for pattern in _candidates(_words(raw)) if pattern.find(line)]
@@ -138,11 +147,25 @@ def _passing_on(best: MessagePattern, faults: tuple[Fault, ...], patterns: Itera
     clients = (
         pattern
         for pattern in patterns
-        if pattern.program is not Program.ANY and not pattern.is_general and set(faults).issubset(pattern.faults)
+        if pattern.program not in (Program.ANY, Program.KPROXY)
+        and not pattern.is_general
+        and set(faults).issubset(pattern.faults)
     )
     if best.program is not Program.ANY:
         return best
     return max(clients, key=lambda pattern: pattern.weight, default=best)
+
+
+def _with_note(best: MessagePattern, faults: tuple[Fault, ...], patterns: Iterable[MessagePattern]) -> MessagePattern:
+    """Return the message, or another one of the line with the same single fault if only that one has advice of its own."""
+    if len(faults) != 1 or (best.note and not best.is_general) or best.own_message:
+        return best
+    with_note = (pattern for pattern in patterns if pattern.note and pattern.faults == faults)
+    return max(
+        with_note,
+        key=lambda pattern: (not pattern.is_general, pattern.weight, pattern.program is best.program),
+        default=best,
+    )
 
 
 def _may_be_specific(lines: Iterable[bytes]) -> bool:
@@ -178,9 +201,10 @@ def _match_line(
         patterns,
         key=lambda pattern: (
             broker and pattern.program is Program.BROKER,
-            not _is_around(pattern, patterns),
+            -_distance(pattern, patterns),
             pattern.weight,
             broker is (pattern.program is Program.BROKER),
+            pattern.program is not Program.KPROXY or "kproxy" in line,
         ),
         default=None,
     )
@@ -197,19 +221,30 @@ def _match_line(
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
         faults = (decoded.fault,) if decoded else faults
+    if best and Fault.BROKER_TOO_OLD in faults and (fault := numbers.fault_of_ranges(line)):
+        faults = (fault,)
     if "/<unresolved>:" in line and _NOT_REACHED.issuperset(faults):
         faults = (Fault.NAME_NOT_RESOLVED,)  # so Java prints an address that it could not resolve
     if best:
-        best = _passing_on(best, faults, patterns)
+        best = _with_note(_passing_on(best, faults, patterns), faults, patterns)
     yield MessageMatch(faults, best, code, decoded, facts_of(line))
 
 
-def _is_around(pattern: MessagePattern, patterns: Iterable[MessagePattern]) -> bool:
-    """Check whether a message only stands around the reason, which another message of the line gives."""
-    return pattern.is_general or (
-        _VAGUE.issubset(pattern.faults)
-        and any(not _VAGUE.issubset(other.faults) and other.text not in pattern.text for other in patterns)
-    )
+def _distance(pattern: MessagePattern, patterns: Iterable[MessagePattern]) -> int:
+    """Return how far a message is from the reason: 0 if it is the reason, as far as the line shows.
+
+    1 if it stands around the reason, 2 if it shows only that something has failed, 3 if it is a part of such words.
+    """
+    if pattern.is_general:
+        return 1 + (pattern.faults == (Fault.CONFIGURATION,))
+    if any(other.is_general and pattern.text in other.text for other in patterns):
+        return 3
+    is_vague = _VAGUE.issubset(pattern.faults)
+    return 2 if is_vague and any(_is_nearer(other, pattern) for other in patterns) else 0
+
+
+def _is_nearer(other: MessagePattern, pattern: MessagePattern) -> bool:
+    return not _VAGUE.issubset(other.faults) and other.text not in pattern.text
 
 
 # A message with all of these shows only that something has failed.

@@ -48,7 +48,9 @@ _AROUND = frozenset(
     (
         "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
         "KafkaJSSASLAuthenticationError", "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
-        "SASL(-1): generic failure: GSSAPI Error: …",
+        "SASL(-1): generic failure: GSSAPI Error: …", "SASL handshake failed (step): SASL(-1): generic failure: GSSAPI Error: …",
+        "An error: (java.security.PrivilegedActionException: javax.security.sasl.SaslException: GSS initiate failed",
+        "GSSException", "KrbException", "AS Exchange Error", "TGS Exchange Error", "KDC_Error", "AS_REP is not valid or client password/keytab incorrect", "Invalid PEM keystore configs", "Invalid PEM truststore configs",
         "Minor code may provide more information", "No valid credentials provided",
         "GSSException: No valid credentials provided (Mechanism level: …",
         "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error",
@@ -90,8 +92,8 @@ class MessagePattern:
 
     @property
     def has_frame(self) -> bool:
-        """True if it is the first line of a stack trace and one of its frames."""
-        return " … at " in self.text
+        """True if it is the first line of a stack trace, and one of its frames or the name of its thread."""
+        return " … at " in self.text or " … thread '" in self.text
 
     def find(self, line: str, following: str = "") -> tuple[int, int] | None:
         """Return start and end of the message in a line; `following` is the rest of the line's record."""

@@ -19,6 +19,8 @@ from kproxy.base.faults import Fault
 
 _NAMES = frozenset({Fault.NAME_NOT_RESOLVED, Fault.DNS_SILENT})
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
+# The client's own machine has a route to itself, and answers.
+_NOT_ON_LOOPBACK = frozenset({Fault.NO_ROUTE, Fault.FILTERED})
 # What a message may mean if a connection has ended too early.
 _ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fault.NOT_KAFKA})
 _BY_KIND = {
@@ -39,8 +41,12 @@ def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         return match
     if match.facts.scheme and _NAMES.intersection(match.faults):
         return replace(match, faults=(Fault.ADDRESS_FORM,))
+    if not match.facts.address and len(servers) == 1 and _ENDED.intersection(match.faults):
+        match = _at_server(match, *servers)  # such as Sarama, which names the address in a line before
     if not match.facts.address:
         return match
+    if len(match.faults) > 1 and classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK:
+        match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
     if _NAMES.issuperset(match.faults):
         faults = _faults_of_name(match, servers)
     elif _NOT_REACHED.issuperset(match.faults):
@@ -52,6 +58,14 @@ def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
     else:
         return match
     return replace(match, faults=faults)
+
+
+def _at_server(match: MessageMatch, server: str) -> MessageMatch:
+    """Return the match with the only bootstrap server as its address, if its own line marks it as one."""
+    if match.facts.bootstrap:
+        return replace(match, facts=replace(match.facts, address=server))
+    at_server = replace(match, facts=replace(match.facts, address=server))
+    return replace(match, faults=_faults_of_port(at_server)) if len(match.faults) > 1 else match
 
 
 def _is_chosen(match: MessageMatch, servers: Collection[str]) -> bool:
@@ -112,6 +126,8 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
         faults = tuple(fault for fault in faults if fault is not Fault.TLS_TO_PLAINTEXT)
     elif demand is not None and demand.needs_login and protocol == "ssl":
         return (Fault.LOGIN_NEEDED,)
+    elif demand is not None and demand.uses_tls and Fault.TLS_TO_PLAINTEXT in faults:
+        return (Fault.TLS_INSPECTION, Fault.CLOSED)  # something else cuts the handshake
     elif port in USUALLY_TLS and Fault.PLAINTEXT_TO_TLS in faults:
         return (Fault.PLAINTEXT_TO_TLS, *(fault for fault in faults if fault is not Fault.PLAINTEXT_TO_TLS))
     return faults or match.faults

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from kproxy.advice.explain import codes
-from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of
+from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.shapes import ShapeCache
 from kproxy.advice.explain.subject import names_other_system
+from kproxy.advice.explain.wrapping import rejoined
 
 # Limits of a record (a stack trace is one record), and of the matches that are kept.
 _RECORD_LINES = 150
@@ -35,6 +36,8 @@ _OTHER_LITERALS = {
     b"list": (b"--broker-list",),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),
+    b"brokers": (b"ootstrap brokers:",),
+    b"unregistered": (b"(unregistered)",),
 }
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
@@ -88,7 +91,7 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     literals = _literals()
     interesting = frozenset(literals)
     head = b""
-    for block in blocks:
+    for block in rejoined(blocks, spans_of):
         if not block:
             continue
         if len(head) < _HEAD_BYTES:
@@ -182,5 +185,6 @@ def _continues_record(line: bytes) -> bool:
     if line[:1].islower() and _EXCEPTION.match(line):
         return True
     return line[:1] in (b" ", b"\t", b"}", b"") or line.startswith(
-        (b"Caused by:", b"Suppressed:", b"Traceback (", b"During handling")
+        # Go and Ruby list the reasons of several brokers like that.
+        (b"Caused by:", b"Suppressed:", b"Traceback (", b"During handling", b"* ", b"- kafka://")
     )

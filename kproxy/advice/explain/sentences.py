@@ -99,7 +99,19 @@ def title(cause: Cause) -> str:
     if not cause.faults:
         return f"Kafka's error {cause.matches[0].text}"
     if len(cause.faults) > 1:
-        return "Messages that fit several causes"
+        return _title_of_several(cause.faults)
     if cause.is_elsewhere and (notes := cause.notes()):
         return f"It is not about reaching Kafka. {' '.join(notes)}".rstrip(".")
     return remedy_of(cause.faults[0]).title
+
+
+def _title_of_several(faults: Sequence[Fault]) -> str:
+    """Return a heading that names the likeliest of several causes, and how many others there are."""
+    if {Fault.PORT_CLOSED, Fault.CLOSED}.issubset(faults):
+        return f"The client cannot reach or use a broker, for one of {len(faults)} reasons"
+    first, second = (remedy_of(fault).title for fault in faults[:2])
+    rest = len(faults) - 2
+    others = "" if not rest else ", or it is another cause" if rest == 1 else f", or it is one of {rest} other causes"
+    if not second.startswith("Kafka"):
+        second = second[0].lower() + second[1:]
+    return f"{first}; or {second}{others}"

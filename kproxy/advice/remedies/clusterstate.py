@@ -55,6 +55,7 @@ kafka-go!> failed to get topic metadata
 == name-not-resolved
 Note: Flink's and other old clients end so if they cannot resolve the advertised name of a broker.
 java!> No entry found for connection
+Note:
 librdkafka> Local: Host resolution failure
 
 == wrong-listener
@@ -103,6 +104,7 @@ kafka-python> returned error 113. Disconnecting
 
 == broker-too-old
 Note: The client's library is newer than the broker, or the service supports only a part of the protocol.
+broker!> Invalid version for API key
 java!> The broker does not support
 java!> because brokers don't support configuration replication.factor=-1
 java!> Creating topics with default partitions/replication factor are only supported in
@@ -222,6 +224,7 @@ kafkajs!> authentication failed: Request SaslAuthenticate… timed out
 Note: The producer's buffer is full, because the brokers take less than it sends, or take nothing: look for the lines
 about connections.
 ruby-kafka!> Kafka::BufferOverflow
+any> internal queue is full, retrying in
 franz-go!> the maximum amount of records are buffered, cannot buffer more
 franz-go!> record failed after being retried too many times
 kafka-python!> KafkaTimeoutError: Failed to allocate memory

@@ -125,6 +125,11 @@ proxy!> failed to read SASL handshake header
 proxy!> failed to read SASL handshake payload
 
 == closed
+Note: The connection ends during the login. The broker has not refused the password in words: it is stopping, or a device
+between client and broker has cut the connection.
+librdkafka!> SaslAuthenticateRequest failed
+librdkafka!> SaslAuthenticateRequest failed: Local: Broker transport failure
+librdkafka!> SaslHandshakeRequest failed: Local: Broker transport failure
 Note: The client opens a new connection by itself: a broker closes unused ones after `connections.max.idle.ms`.
 ruby-kafka!> Connection has been unused for too long, re-connecting
 
@@ -234,7 +239,6 @@ java!> Token Authentication failed
 java!> Invalid SASL/PLAIN response: expected 3 tokens
 java> Invalid client credentials
 java!> Sasl authentication using … failed with error
-librdkafka!> SaslAuthenticateRequest failed
 librdkafka!> SASL authentication failure
 sarama!> SASL authentication failed
 sarama!> failed to advance the SCRAM exchange

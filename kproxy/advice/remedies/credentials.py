@@ -21,20 +21,30 @@ java!> SSL certificate chain and private key can be specified only for PEM
 Note: The private key is not in PKCS#8, the only form that Java reads from PEM. A file that begins with `BEGIN RSA
 PRIVATE KEY` is PKCS#1: convert it with `openssl pkcs8 -topk8 -nocrypt -in key.pem -out key-pkcs8.pem`.
 java!> No matching PRIVATE KEY entries in PEM file
-java!> No matching … entries in PEM file
 java!> Private key could not be loaded
-java!> Failed to load PEM SSL keystore
-java!> Failed to load PEM SSL truststore
 any*> 'PKCS #1' format is not supported
 any?> PKCS#1 …not supported
-java!> Private key not provided
-java!> Expected one private key, but found
 java?> InvalidKeySpecException: … algid parse error, not a sequence
 java*> algid parse error, not a sequence
 any*> DECODER routines::unsupported
 any?> ERR_OSSL_UNSUPPORTED
 any?> unsupported PEM
+Note: The PEM file or value has no certificate or key of the kind that the setting wants: a key store has one private
+key and its certificates, a trust store has certificates only. The line `Caused by` below it has the reason.
+java!> No matching … entries in PEM file
+java!> Private key not provided
+java!> Expected one private key, but found
+java!> Failed to load PEM SSL keystore
+java!> Failed to load PEM SSL truststore
 java!> Invalid PEM keystore configs
+Note: The private key is not encrypted, but `ssl.key.password` is set: remove it. Some programs set it by themselves if
+the key store has a password. Or the key is not in PKCS#8, the only form that Java reads from PEM.
+java?> java.io.IOException: overrun, bytes =
+Note: The key store was made with newer algorithms than this version of Java can read. Use a newer Java (8u301, 11.0.12
+or later), or make the file again with `openssl pkcs12 -export -legacy`, or `keytool -J-Dkeystore.pkcs12.legacy`.
+java?> parseAlgParameters failed
+java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
+java?> Algorithm HmacPBESHA256 not available
 Note: A password is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
 java!> SSL trust store is specified, but
 librdkafka!> …ssl.keystore.password… is mandatory when …ssl.keystore.location
@@ -62,9 +72,12 @@ java?> toDerInputStream rejects tag type
 java?> DER input, Integer tag error
 java?> Tag number over 30 is not supported
 java?> stream does not represent a PKCS12 key store
-java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
-java!> Failed to load SSL keystore … of type
+Note: The path does not exist where the program runs: inside a container it is another one than on the host.
 java!> SSL keystore … of type … not found
+Note: Java cannot read the key store: a wrong password, another type than `ssl.keystore.type` or
+`ssl.truststore.type`, or no such file. The line `Caused by` below it says which; some programs cut it off.
+java!> Failed to load SSL keystore … of type
+java!> Failed to load SSL keystore … of type …
 Note: The trust store has no certificate: the import has failed, or the path is another file.
 java*> the trustAnchors parameter must be non-empty
 java!> At least one certificate expected, but none found
@@ -92,16 +105,23 @@ librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
 librdkafka!> calling stat(…/ssl/certs)
 librdkafka!> error:80000002:system library
 librdkafka!> failed to load CA certificate
+librdkafka!> ssl.ca.location failed
+Note: The file does not exist where the program runs, its user may not read it, or it is not PEM (for
+`ssl.keystore.location`: not PKCS#12). The words of OpenSSL after it say which.
 librdkafka!> Failed to open ssl.keystore.location
 librdkafka!> x509 certificate routines::no certificate or crl found
 librdkafka!> Error reading ssl.keystore.location
 librdkafka!> Failed to parse ssl.keystore.location
+Note: The value of the setting is no PEM: it begins with `-----BEGIN` and has real line ends, not the two characters
+`\n`, which variables and JSON often make of them.
 librdkafka!> ssl.certificate.pem failed
 librdkafka!> ssl.key.pem failed
+librdkafka!> ssl.ca.pem failed
 librdkafka!> ssl_key (in-memory) failed
 librdkafka!> ssl_cert failed
+librdkafka!> ssl_ca failed
+Note: The private key is encrypted: set `ssl.key.password`.
 librdkafka!> Private key requires password but no password configured
-librdkafka!> ssl.ca.location failed
 Note: The key does not belong to the certificate, or the password of the key is wrong.
 any?> key values mismatch
 any?> tls: private key does not match public key
@@ -300,9 +320,19 @@ any*> Cannot resolve network address for KDC in requested realm
 any*> failed to communicate with KDC
 any?> failed sending AS_REQ to KDC
 any?> no KDCs defined in configuration for realm
+Note: The KDC refuses the client, or cannot be reached: the words after this say which.
 any?> KDC_Error
 any?> AS Exchange Error
 any?> TGS Exchange Error
+any?> KRBMessage_Handling_Error
+Note: The password or the keytab of the client is not the KDC's.
+any?> AS_REP is not valid or client password/keytab incorrect
+any?> error decrypting AS_REP
+any?> KDC_ERR_PREAUTH_FAILED
+Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
+any?> failed sending AS_REQ to KDC
+any?> failed sending TGS_REQ to KDC
+any?> error sending to a KDC
 any?> Can't open/find Kerberos configuration file
 any?> Improper format of Kerberos configuration file
 any?> Realm not local to KDC
@@ -347,6 +377,8 @@ java!> Check clock sync between this host and KDC
 any*> Clock skew too great
 java*> Clock skew too great
 any?> KRB_AP_ERR_SKEW
+any*> clock skew with KDC too large
+any*> clock skew with service detected to be too large
 java!> This may indicate a clock skew problem
 any?> Token used before issued
 any?> Signature expired:

@@ -49,6 +49,9 @@ Check: `openssl s_client -connect HOST:PORT` shows a certificate.
 Fix: Set `security.protocol` of the client to `SSL` or `SASL_SSL`, and its trust store, or connect to the port of a
 plaintext listener.
 java> java.lang.OutOfMemoryError: Java heap space … at org.apache.kafka.common.network.NetworkReceive.readFrom
+java!> java.lang.OutOfMemoryError: Java heap space … thread 'kafka-
+java!> java.lang.OutOfMemoryError: Direct buffer memory … thread 'kafka-
+java!> java.lang.OutOfMemoryError: Direct buffer memory … at org.apache.kafka.common.network.NetworkReceive.readFrom
 java> The AdminClient thread has exited.
 java> InvalidReceiveException: Invalid receive (size = 352518912 larger than …)
 java> InvalidReceiveException: Invalid receive (size = 352518400 larger than …)

@@ -9,12 +9,21 @@ from kproxy.advice.remedies.remedy import parse_messages
 
 MESSAGES = parse_messages("""
 == no-coordinator
-kafka-go!> Group Coordinator Not Available
+Note: The coordinator of the group has moved to another broker, for example because one was restarted: the client looks
+for it again by itself. If it lasts, brokers join and leave the cluster.
+java!> is unavailable or invalid due to cause: error response NOT_COORDINATOR
+java!> This is not the correct coordinator
 kafka-go!> Not Coordinator For Group
+Note: The client has lost the connection to the coordinator, and looks for it again by itself. If it lasts, the lines
+about connections have the reason.
+java!> is unavailable or invalid due to cause: null
+java!> is unavailable or invalid due to cause: coordinator unavailable
+java!> is unavailable or invalid due to cause: session timed out without receiving a heartbeat response
+Note:
+kafka-go!> Group Coordinator Not Available
 ruby-kafka!> Group coordinator not available for group
 ruby-kafka!> Kafka::CoordinatorNotAvailable
 java!> coordinator is loading and hence can't process requests
-java!> This is not the correct coordinator
 java!> Offset commit failed on partition
 java!> Timeout expired while initializing transactional state
 franz-go!> but did not reply with that broker in the broker list

@@ -188,9 +188,9 @@ librdkafka> Disconnected: connection closed by peer
 librdkafka> Disconnected (after …ms in state APIVERSION_QUERY
 librdkafka> Receive failed: Connection reset by peer
 librdkafka> Receive failed: Disconnected
+librdkafka> Receive failed: No error
 librdkafka> Send failed: Broken pipe
 librdkafka> Send failed: Connection reset by peer
-librdkafka> Local: Broker transport failure
 librdkafka> Disconnected (after …
 kafka-python> KafkaConnectionError: socket disconnected
 kafka-python> socket disconnected

@@ -106,6 +106,7 @@ kafka-go!> failed to read from current broker
 librdkafka> Local: Message timed out
 librdkafka!> MessageTimedOut
 librdkafka!> Local_MsgTimedOut
+librdkafka> Local: Broker transport failure
 librdkafka!> Failed to get metadata: Local: Broker transport failure
 librdkafka!> Failed to acquire metadata: Local: Broker transport failure
 librdkafka!> KafkaError{{code=_TRANSPORT
@@ -190,11 +191,21 @@ java!> server may be expecting only GSSAPI tokens
 == plaintext-to-tls login-needed closed
 franz-go!> brokers keep immediately closing connections
 
+== credentials-refused
+Note: The server answers the login with an empty token. Azure Event Hubs does so if the connection string is wrong, or if
+the user is not `$ConnectionString`, for example because a shell or a file has taken the `$` for a variable.
+java!> Error reading field 'auth_bytes': Bytes size -1 cannot be negative
+java!> non-nullable field authBytes was serialized as null
+
+== credentials-refused sasl-mechanism not-kafka
+Note: The client has begun to log in, and cannot read the server's answer.
+java!> Invalid SASL mechanism response, server may be expecting a different protocol
+
 == closed plaintext-to-tls login-needed not-kafka credentials-refused
 Note: The client and the listener differ in TLS or SASL, or the broker is not the one that is meant.
 beats!> kafka: couldn't fetch broker metadata
-java!> Invalid SASL mechanism response, server may be expecting a different protocol
 Note:
+kafka-go!> OriginalError: %!w(*errors.errorString=&{{EOF}})
 ruby-kafka> Connection error EOFError
 rskafka> Connection is poisoned
 kafka-node!> Kafka server has closed connection

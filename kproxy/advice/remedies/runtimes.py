@@ -161,6 +161,7 @@ librdkafka!> Failed to verify broker certificate: self-signed certificate
 librdkafka!> Failed to verify broker certificate: unable to get local issuer certificate
 
 == certificate-untrusted certificate-name certificate-expired
+librdkafka!> SSL handshake failed: …broker certificate could not be verified
 any?> certificate verify failed
 any?> CERTIFICATE_VERIFY_FAILED
 any*> The remote certificate is invalid according to the validation procedure

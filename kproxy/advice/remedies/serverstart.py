@@ -129,6 +129,10 @@ Note: Redpanda's file has an address or port that no client can use: set the add
 franz-go!> unexpected kafka advertised address '0.0.0.0'
 franz-go!> unexpected rpc advertised address '0.0.0.0'
 broker> Redpanda … advertised address
+Note: Redpanda cannot listen at the address: another program has the port, two of its APIs have the same one, or no
+interface of this machine or container has the address. To listen everywhere, use 0.0.0.0 and advertise another address.
+broker!> Error attempting to listen on {…posix_listen failed for address
+broker> posix_listen failed for address
 Note: Each node behind the proxy needs a port or name of its own: enlarge the range of node ids, or give each one.
 proxy!> as it is not contained in the ranges defined for provider
 proxy!> cannot be bound with key
@@ -137,7 +141,16 @@ proxy!> shared port bindings must use server name indication
 proxy!> Virtual cluster not found
 proxy!> list of bootstrap-server-mapping must not be empty
 
+== broker-storage
+Note: The data directory is of a node that was removed from the cluster: Redpanda lets it join with an empty directory
+only, under a new id.
+broker!> trying to rejoin with same ID and UUID as a decommissioned node
+
 == configuration
+Note: Redpanda forms its cluster from the nodes in `seed_servers` of redpanda.yaml: list the same nodes in each node's
+file, or set `empty_seed_starts_cluster: true` for a node that begins a cluster alone.
+broker!> seed_servers cannot be empty when empty_seed_starts_cluster is false
+broker!> cluster_discovery.cc
 Note: The setting is stored encrypted: `password.encoder.secret` is missing or is another one than before.
 broker!> Password encoder secret not configured
 broker!> could not be decoded, ignoring
@@ -148,6 +161,10 @@ broker!> must implement KafkaPrincipalSerde
 broker> Authorizer has not been configured
 
 == no-controller
+Note: A node of Redpanda does not reach the other nodes at the addresses in `seed_servers` (port 33145, `rpc_server`), or
+they do not let it join.
+broker!> Error joining cluster using … seed server
+Note:
 broker!> failed due to authentication error with controller
 broker!> to the controller…failed due to unsupported version error
 broker!> Unable to forward … to the controller

@@ -9,14 +9,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import socket
 import ssl
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,6 +21,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.base.messages.start import NO_KPROXY_ANSWERS
 from kproxy.base.printable import one_line
+from kproxy.net.socketdeadline import SocketDeadline
 from kproxy.proxy.admin.requests import ACCEPT_CLUSTER, MARK
 
 SECONDS = 5.0
@@ -217,7 +215,7 @@ class AdminClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = http.client.HTTPConnection(host, self.address.port, timeout=seconds)
-        deadline = _Deadline(seconds)
+        deadline = SocketDeadline(seconds)
         try:
             connection.connect()
             with deadline.applied_to(connection.sock):
@@ -291,38 +289,6 @@ class AdminClient:
 
     def _not_kproxy(self, what: str) -> AdminError:
         return AdminError(f"the server at {self.address} (--admin) is not kproxy: {what}")
-
-
-class _Deadline:
-    """A time limit for all operations of a socket.
-
-    The socket's own timeout is for each read, and a peer that sends byte by byte gets any number of those.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self.has_passed = False
-        self.sock: socket.socket | None = None
-        """The current socket: TLS wraps it in another one."""
-
-    @contextmanager
-    def applied_to(self, sock: socket.socket) -> Iterator[None]:
-        self.sock = sock
-
-        def hang_up() -> None:
-            self.has_passed = True
-            assert self.sock is not None
-            with suppress(OSError):  # it has just been closed
-                # TLS's own shutdown would close the connection under a read.
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
-
-        watch = Timer(max(0.0, self._until - time.monotonic()), hang_up)
-        watch.daemon = True
-        watch.start()
-        try:
-            yield
-        finally:
-            watch.cancel()
 
 
 def _why(error: Exception) -> str:

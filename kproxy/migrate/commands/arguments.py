@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -23,3 +27,31 @@ def echo_escaped(text: str, err: bool = False) -> None:
     from kproxy.base.printable import escaped
 
     click.echo(escaped(text), err=err)
+
+
+def parse_duration(least: float, most: float) -> Callable[[click.Context, click.Parameter, str], float]:
+    """Return the callback of an option whose value is a duration; it returns seconds."""
+
+    def parse(_: click.Context, __: click.Parameter, value: str) -> float:
+        from kproxy.config.kinds import duration
+
+        try:
+            return duration(least, most).parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return parse
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM too, while the context is open."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.migrate.commands.arguments import FILE, JSON, echo_escaped
+from kproxy.migrate.commands.arguments import FILE, JSON, echo_escaped, interrupted_by_sigterm, parse_duration
 
 if TYPE_CHECKING:
     from kproxy.migrate.usage.observed import ObservedUsage
     from kproxy.migrate.usage.waves import Wave
 
 _LONGEST = 7 * 24 * 3600
-
-
-def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
-    from kproxy.config.kinds import duration
-
-    try:
-        return duration(1, _LONGEST).parse(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def observed_path(file: Path, name: str) -> Path:
@@ -47,7 +35,13 @@ def read_observed(file: Path, name: str, path: Path | None = None) -> ObservedUs
 @click.command("observe")
 @FILE
 @click.option(
-    "--for", "seconds", default="1h", show_default=True, metavar="DURATION", callback=_duration, help="How long."
+    "--for",
+    "seconds",
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    callback=parse_duration(1, _LONGEST),
+    help="How long.",
 )
 @click.option(
     "--output",
@@ -88,7 +82,7 @@ def observe(file: Path, seconds: float, output: Path | None, svg: Path | None, a
 
     migration = read_migration(file)
     path = output or observed_path(file, migration.name)
-    with _interrupted_by_sigterm():
+    with interrupted_by_sigterm():
         usage = run_observation(migration, seconds, path, lambda text: echo_escaped(text, err=True))
     waves = find_waves(usage)
     findings = [*coverage_findings(usage), *check_unseen(usage), *check_waves(migration.waves, usage)]
@@ -119,17 +113,3 @@ def _write_svg(path: Path, waves: Sequence[Wave]) -> None:
         path.write_text(picture.export_svg(title="kproxy migrate observe"), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--svg {path}: {error.strerror}; allowed: a file that can be written") from None
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM too, while the context is open."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -11,20 +11,11 @@ from typing import Any
 
 import click
 
-from kproxy.migrate.commands.arguments import DRY_RUN, FILE, JSON, echo_escaped
+from kproxy.migrate.commands.arguments import DRY_RUN, FILE, JSON, echo_escaped, parse_duration
 from kproxy.migrate.commands.observe import read_observed
 
 _FINE, _STOPPED = 0, 1
 _WIDTH = 80
-
-
-def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
-    from kproxy.config.kinds import duration
-
-    try:
-        return duration(0, 3600).parse(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -48,7 +39,7 @@ def schema() -> int:
     default="5s",
     show_default=True,
     metavar="DURATION",
-    callback=_sample,
+    callback=parse_duration(0, 3600),
     help="How long to measure the rates of the source.",
 )
 @click.option(

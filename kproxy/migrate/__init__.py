@@ -5,6 +5,7 @@ spec      the file of a migration (move.yaml)
 clusters  connections to both clusters, and an inventory of each
 journal   records of the drivers in the state topic
 usage     what clients use, what must move together, and who goes round the kproxies
+schemas   copies a schema registry to another one, with the same ids
 plan      changes to make, findings, and an estimate of the duration
 prepare   applies the changes of a plan to the target, and undoes them
 copy      the copy, as Spark jobs

@@ -15,6 +15,7 @@ from kproxy.base.messages import (
     migrations,
     reachability,
     runtime,
+    schemas,
     sessions,
     start,
     switches,
@@ -109,5 +110,10 @@ SECTIONS = (
         migrations,
         "Before kproxy holds writes: resolve each `error` first; each `warning` names clients that will notice more than a pause.\n"
         "While kproxy holds writes: the driver undoes everything, and the line has the reason.",
+    ),
+    Section(
+        "Findings of kproxy migrate schemas",
+        schemas,
+        "[migration.md](migration.md#schemas) describes the copy of a schema registry.",
     ),
 )

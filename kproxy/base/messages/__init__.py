@@ -17,4 +17,5 @@ sessions      messages about sessions that kproxy ends or refuses
 runtime       messages while kproxy runs and when it stops
 switches      messages about upstreams and the switch from one to the other
 migrations    findings of `kproxy migrate switch`
+schemas       findings of `kproxy migrate schemas`
 """

@@ -8,6 +8,7 @@ from kproxy.migrate.commands.copy import copy, pause, resume, status
 from kproxy.migrate.commands.observe import observe
 from kproxy.migrate.commands.offsets import offsets
 from kproxy.migrate.commands.prepare import plan, prepare, schema, undo
+from kproxy.migrate.commands.schemas import schemas
 from kproxy.migrate.commands.switch import finish, rollback, switch
 from kproxy.migrate.commands.verify import verify_command
 
@@ -20,6 +21,7 @@ def migrate() -> None:
       kproxy migrate observe move.yaml --for 1h
       kproxy migrate plan move.yaml
       kproxy migrate prepare move.yaml
+      kproxy migrate schemas move.yaml
       kproxy migrate copy move.yaml --follow
       kproxy migrate verify move.yaml
       kproxy migrate offsets move.yaml
@@ -31,6 +33,7 @@ for each in (
     observe,
     plan,
     prepare,
+    schemas,
     copy,
     verify_command,
     offsets,

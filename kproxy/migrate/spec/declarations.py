@@ -35,6 +35,8 @@ class SectionKind:
 
     owner: type[Any]
     allowed: str = KEYS
+    main_key: str = ""
+    """The key whose value may stand in place of the mapping; "" if there is none."""
     native: tuple[type, ...] = ()
 
 

@@ -28,6 +28,7 @@ from kproxy.config.values import quote
 from kproxy.config.yamlfile import YamlReader
 from kproxy.migrate.spec.declarations import KEYS, NamedSectionsKind, PairsKind, SectionKind
 from kproxy.migrate.spec.migration import SIDES, SOURCE, TARGET, Migration
+from kproxy.migrate.spec.schemas_section import RegistrySection
 from kproxy.migrate.spec.switch_section import KproxySelection
 
 _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
@@ -110,7 +111,15 @@ class _DocumentReader:
         for setting in required:
             if setting.key not in nodes:
                 self.problem(node, f"{path}.{setting.key}", f"is missing; allowed: {setting.kind.allowed}")
-        return owner(**values) if all(setting.name in values for setting in required) else None
+        if not all(setting.name in values for setting in required):
+            return None
+        return self._checked(owner(**values), node, path)
+
+    def _checked(self, section: Any, node: yaml.Node, path: str) -> Any:
+        """Return the section; report what its keys contradict."""
+        if isinstance(section, RegistrySection) and (problem := section.problem()):
+            self.problem(node, path, problem)
+        return section
 
     def _fields(self, owner: type[Any], nodes: dict[str, yaml.Node], prefix: str) -> dict[str, Any]:
         settings = settings_of(owner)
@@ -126,6 +135,9 @@ class _DocumentReader:
             return self._list(kind, node, path) if repeatable else self._scalar(kind, node, path)
         if isinstance(kind, SectionKind) and kind.owner is KproxySelection:
             return self._kproxies(kind, node, path)
+        if isinstance(kind, SectionKind) and kind.main_key and isinstance(node, yaml.ScalarNode):
+            value = self._scalar(settings_of(kind.owner)[kind.main_key].kind, node, path)
+            return None if value is None else self._checked(kind.owner(**{kind.main_key: value}), node, path)
         if isinstance(kind, SectionKind) and is_null(node):
             return None
         if not isinstance(node, yaml.MappingNode):

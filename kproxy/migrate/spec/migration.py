@@ -19,6 +19,7 @@ from kproxy.config import kinds
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange, quote
 from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.spec.declarations import NamedSectionsKind, PairsKind, SectionKind, globs, key, number
+from kproxy.migrate.spec.schemas_section import SchemasSection
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.users.document import name_problem
 
@@ -164,7 +165,9 @@ class Migration:
     switch: SwitchSection | None = key(
         SectionKind(SwitchSection), "The kproxies whose clients `kproxy migrate switch` moves."
     )
-
+    schemas: SchemasSection | None = key(
+        SectionKind(SchemasSection), "The schema registries of both sides, which `kproxy migrate schemas` copies."
+    )
     waves: Mapping[str, WaveSelection] = key(
         NamedSectionsKind(WaveSelection, kinds.NAME),
         "By name, clients, groups and topics that move separately: `plan` says what connects them to others.",

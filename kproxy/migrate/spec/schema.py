@@ -58,6 +58,9 @@ def _property(setting: Setting) -> dict[str, Any]:
     if not isinstance(kind, SectionKind):
         variants = {"anyOf": [{"type": "array", "items": kind.schema}, kind.schema]} if setting.repeatable else {}
         return {**describe(setting), **variants}
+    if kind.main_key:
+        section = _section(kind.owner)
+        return {"description": setting.help, "anyOf": [section["properties"][kind.main_key], section]}
     if kind.owner is not KproxySelection:
         return {"description": setting.help, **_section(kind.owner), "type": ["object", "null"]}
     mapping = _section(KproxySelection)

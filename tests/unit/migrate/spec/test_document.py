@@ -203,7 +203,7 @@ def test_secrets_are_not_shown(file: Path) -> None:
     assert "hidden" not in repr(made(file, text))
 
 
-TOP = "acls, groups, limits, name, quotas, source, switch, target, topics"
+TOP = "acls, groups, limits, name, quotas, schemas, source, switch, target, topics"
 CLUSTER = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
 
 
@@ -247,6 +247,12 @@ CLUSTER = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster i
         (BOTH + "groups: {only: a}", ["m.yaml:3: groups.only: no such key; allowed: as-end, exclude, include"]),
         (BOTH + "limits: {max-rate: fast}", ["m.yaml:3: limits.max-rate: 'fast' is not a rate; allowed: MB/s, a number above 0"]),
         (BOTH + "limits: {max-rate: 0}", ["m.yaml:3: limits.max-rate: '0' is not a rate; allowed: MB/s, a number above 0"]),
+        (BOTH + "schemas: {source: 'http://a'}", ["m.yaml:3: schemas.target: is missing; allowed: URL, or {url: URL, username: NAME"]),
+        (BOTH + "schemas: {source: , target: 'http://b'}", ["m.yaml:3: schemas.source: has no value; allowed: https://HOST[:PORT]/PATH, or http://"]),
+        (BOTH + "schemas: {source: 'http://user:secret@a', target: 'ftp://b'}", ["m.yaml:3: schemas.source: not a URL, or one with a password", "m.yaml:3: schemas.target: not a URL"]),
+        (BOTH + "schemas: {source: {url: 'http://a', username: me}, target: 'http://b'}", ["m.yaml:3: schemas.source: has only one of username and password-file; allowed: both"]),
+        (BOTH + "schemas: {source: {url: 'http://a?b'}, target: 'http://b:99999'}", ["m.yaml:3: schemas.source: has a url with another port, or with ? or #", "m.yaml:3: schemas.target: has a url"]),
+        (BOTH + "schemas: {source: {url: 'http://a', token-file: t, username: me, password-file: p}, target: 'http://b', context: 'a/b'}", ["m.yaml:3: schemas.source: has username and token-file; allowed: one way to log in", "m.yaml:3: schemas.context: 'a/b' cannot be a context"]),
         (BOTH + "limits: {max-rate: }", ["m.yaml:3: limits.max-rate: has no value; allowed: MB/s, a number above 0"]),
     ],
 )  # fmt: skip
@@ -270,3 +276,12 @@ def test_all_mistakes_at_once(file: Path) -> None:
 def test_a_file_that_is_not_there(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"^nowhere\.yaml: does not exist; allowed: a readable YAML file$"):
         read_migration("nowhere.yaml")
+
+
+def test_registries_as_addresses_and_as_sections(file: Path) -> None:
+    text = "schemas: {source: 'http://a:8081', target: {url: 'https://b/x', username: me, password-file: p, ca: c}}"
+    schemas = made(file, BOTH + text).schemas
+    assert schemas is not None
+    assert (schemas.source.url, schemas.target.url) == ("http://a:8081", "https://b/x")
+    assert schemas.target.password_file is not None
+    assert schemas.target.password_file.is_absolute()

@@ -11,7 +11,7 @@ from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import asjson, report
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.inspect.doctor.evidence import EndedRoute, Examination, NeighbourKproxy, RefusingKproxy
+from kproxy.inspect.doctor.evidence import EndedRoute, Examination, NeighbourKproxy, OtherListener, RefusingKproxy
 from kproxy.inspect.doctor.report import DoctorReport
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
 
@@ -82,6 +82,24 @@ def test_a_line_reaching_some_brokers_asks_for_other_addresses() -> None:
     assert (
         "Not tried: other addresses" not in of(found, TrialOutcome(TrialResult(tried.line, 1, 2, None, "TLS: …"), 1))[0]
     )
+
+
+def test_another_listener_works_without_kproxy_and_the_given_servers_work_with_it() -> None:
+    works = OtherListener(good("kafka.example:29092", 1), (good("kafka.example:29092", 1, 1),))
+    settings = {
+        "listeners": "IN://:9092,OUT://:29092",
+        "advertised.listeners": "IN://kafka1:9092,OUT://kafka.example:29092",
+    }
+    found = examination(bad("kafka1:9092", "resolve", 1), settings=settings, other_listeners=(works,))
+    line = CommandLine({"bootstrap_servers": ("a.example:9092",)})
+    direct = "at the address of this listener): bootstrap.servers=kafka.example:29092"
+    said, _ = of(found, TrialOutcome(TrialResult(line, 1, 1), 1))
+    with_kproxy = "or with kproxy, and the brokers' settings as they are: kproxy run -b a.example:9092"
+    assert f"Works now without kproxy (tried: each broker answers {direct} {with_kproxy} Tried: through it," in said
+    for outcome in (None, TrialOutcome(None, 1), TrialOutcome(TrialResult(line, 0, 1, None, "refused", (key(1),)), 1)):
+        said, _ = of(found, outcome)
+        assert direct in said
+        assert "with kproxy, and" not in said
 
 
 def test_a_kproxy_that_refuses_a_cluster_that_was_created_again() -> None:

@@ -78,6 +78,7 @@ def read_client_config(merged: Layer, cluster: int) -> None:
     """Read the file that a cluster names, and use each option that no other source sets."""
     settings, given = cluster_settings(), set(merged.clusters[cluster])
     file = _File(Path(str(merged.clusters[cluster]["client-config"])).expanduser(), merged.problems)
+    merged.broken |= file.broken
     for key, property in file.options().items():
         rivals = next((group for group in EXCLUSIVE if key in group), (key,))
         if not given.intersection(rivals):
@@ -116,14 +117,17 @@ class _File:
         self.path = path
         self._problems = problems
         self._properties: dict[str, _Property] = {}
+        self.broken = True
+        """True if the file could not be read to its end, so that missing properties prove nothing."""
         try:
-            self._read()
+            self.broken = not self._read()
         except OSError as error:
             self._problem(0, "", f"cannot be read: {error.strerror}; allowed: a client.properties")
         except ValueError as error:
             self._problem(0, "", str(error))
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read the properties; return False if they end with a mistake. Raises OSError and ValueError."""
         with self.path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -140,6 +144,8 @@ class _File:
                 line += part.source.count("\n") or 1
         except javaproperties.InvalidUEscapeError:  # it would repeat a part of the value
             self._problem(line, "", r"has \u without four hexadecimal digits")
+            return False
+        return True
 
     def value(self, name: str) -> str | None:
         """Return the value of a property; None if the file does not have it."""

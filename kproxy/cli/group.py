@@ -49,6 +49,7 @@ def show_main_commands(words: Sequence[str] = ()) -> None:
     for purpose, command in _COMMANDS:
         click.echo(f"{purpose}\n  {command} {target}\n")
     if not words:
+        click.echo("Without an address, the first two propose what is configured on this machine.")
         click.echo("'kproxy discover' looks for clusters in Kubernetes, Docker and on this machine.")
         click.echo("'kproxy demo' shows how kproxy works. It needs Java, Maven and confluent-kafka.")
     click.echo("'kproxy --help' lists all commands.")

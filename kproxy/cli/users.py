@@ -299,6 +299,8 @@ def _known(users: dict[str, User], name: str, file: Path) -> User:
         from kproxy.base.errors import ConfigError
 
         near = get_close_matches(name, users, 1)
+        if not users:
+            raise ConfigError(f"{file} has no users: kproxy users add {file} {name}")
         more = f"; did you mean {near[0]}?" if near else f": kproxy users list {file}"
         raise ConfigError(f"{file} has no user {name}{more}")
     return users[name]

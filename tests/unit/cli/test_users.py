@@ -79,6 +79,8 @@ def test_a_user_from_the_first_to_the_last_command(
     assert run(monkeypatch, capsys, "check", file) == (
         0, "ok: 1 user, 1 with a password, 1 with logins for upstreams\n", "",
     )  # fmt: skip
+    for name, more in (("alise", "; did you mean alice?"), ("bob", f": kproxy users list {file}")):
+        assert run(monkeypatch, capsys, "remove", file, name)[2] == f"kproxy: {file} has no user {name}{more}\n"
     assert run(monkeypatch, capsys, "remove", file, "alice") == (0, "removed: alice\n", "")
     assert read_users_file(file).users == {}
 
@@ -94,8 +96,8 @@ def test_a_user_from_the_first_to_the_last_command(
         (["add", "F", "a"], b"x" * 70000,
          "the password on standard input is too long, or is not text; allowed: one line"),
         (["add", "F", "a"], b"a\0b", "the password on standard input is too long, or is not text; allowed: one line"),
-        (["remove", "F", "a"], b"", "F has no user a: kproxy users list F"),
-        (["login", "F", "alice", "green"], b"x", "F has no user alice: kproxy users list F"),
+        (["remove", "F", "a"], b"", "F has no users: kproxy users add F a"),
+        (["login", "F", "alice", "green"], b"x", "F has no users: kproxy users add F alice"),
         (["list", "F"], b"", "F: does not exist; allowed: a users file ('kproxy users add' makes one)"),
         (["check", "F"], b"", "F: does not exist; allowed: a users file ('kproxy users add' makes one)"),
         (["import", "F"], b"hello\n", "standard input: no SCRAM verifier that can be used: "

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -28,8 +29,16 @@ pytestmark = pytest.mark.integration
 
 TOPIC = "orders"
 NODES = (1, 2)
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 # Where clients look for brokers: the forwarders are there. Brokers and kproxy are at 127.0.0.1, at the same ports.
 HERE = "127.0.0.2"
+PASSWORD = f"secret-{uuid4().hex}"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PLAIN_AT_LOGIN = {
+    "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.login.plain.sasl.jaas.config": f'{PLAIN} user_alice="{PASSWORD}";',
+}
+CONFIRMED = "the broker confirms its cluster and node"
 # What ends a consumer of Java 4.4.0 that reads the answer of one node right behind the refusal of another.
 DIED = "IllegalStateException: There are no in-flight requests for node"
 
@@ -46,7 +55,10 @@ def clusters() -> Iterator[tuple[DevCluster, DevCluster]]:
         made = []
         for _ in range(2):
             seen = ListenerSpec("SEEN", advertised=f"{HERE}:{{port}}")
-            cluster = held.enter_context(DevCluster(brokers=NODES, extra_listeners=[seen]))
+            login = ListenerSpec("LOGIN", advertised=f"{HERE}:{{port}}", protocol="SASL_PLAINTEXT")
+            cluster = held.enter_context(
+                DevCluster(brokers=NODES, extra_listeners=[seen, login], properties=PLAIN_AT_LOGIN)
+            )
             admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
             admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(60)
             made.append(cluster)
@@ -312,3 +324,67 @@ def test_an_answer_in_each_version_is_the_brokers_own(
             with RawClient(address) as client:
                 answers.append(client.ask(API_VERSIONS, version, body))
         assert answers[0] == answers[1], version
+
+
+@pytest.mark.parametrize(
+    ("library", "costs"), [("java", ()), ("librdkafka", ((API_VERSIONS, 5),))], ids=["java", "librdkafka"]
+)
+@pytest.mark.usefixtures("written")
+def test_what_a_connection_with_a_login_costs(
+    clusters: tuple[DevCluster, DevCluster],
+    own_kproxy: Callable[..., Kproxy],
+    tmp_path: Path,
+    library: str,
+    costs: tuple[tuple[int, int], ...],
+) -> None:
+    """Nothing for Java's clients: they ask for ApiVersions again behind the login, and kproxy asks with that request.
+
+    librdkafka does not, so kproxy asks by itself. What each connection to a broker begins with is compared.
+    """
+    one, _ = clusters
+    at = {node: str(address) for node, address in one.listener("LOGIN").items()}
+    begins = {}
+    for way in ("direct", "kproxy"):
+        with ExitStack() as held:
+            traces = [
+                held.enter_context(Trace(lambda address=address: address, HERE, int(address.rpartition(":")[2])))  # type: ignore[misc]
+                for address in at.values()
+            ]
+            bootstrap = traces[0].address
+            if way == "kproxy":
+                proxy = own_kproxy(bootstrap)
+                bootstrap = proxy.bootstrap
+                with consumer_that_logs_in(library, one, bootstrap, tmp_path / "first") as going:
+                    going.wait_more("got", 20)  # kproxy learns what the brokers answer behind a login
+                wait_until(lambda: {proxy.node(node)["proof"] for node in NODES} == {CONFIRMED}, "both confirm it")  # noqa: B023
+            before = [len(trace.calls()) for trace in traces]
+            going = held.enter_context(consumer_that_logs_in(library, one, bootstrap, tmp_path / way))
+            going.wait_more("got", 20)
+            connections = [
+                calls for trace, known in zip(traces, before, strict=True) for calls in trace.calls()[known:]
+            ]
+            begins[way] = {login for calls in connections if (login := login_of(calls))}
+    assert begins["direct"]
+    assert begins["kproxy"] == {login + costs for login in begins["direct"]}
+
+
+def consumer_that_logs_in(library: str, cluster: DevCluster, bootstrap: str, log: Path) -> Going:
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"{library}-{log.name}",
+        "auto.offset.reset": "earliest",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+    }
+    if library == "java":
+        properties["sasl.jaas.config"] = f'{PLAIN} username="alice" password="{PASSWORD}";'
+        return java(cluster.programs, ("consume", TOPIC), properties, log)
+    properties |= {"sasl.username": "alice", "sasl.password": PASSWORD}
+    return python("confluent", ("consume", TOPIC), properties, log)
+
+
+def login_of(calls: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return the requests of a connection before the first that is not of the login, if both have come."""
+    keys = {API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}
+    length = next((count for count, (key, _) in enumerate(calls) if key not in keys), 0)
+    return tuple(calls[:length]) if SASL_HANDSHAKE in dict(calls[:length]) else ()

@@ -72,10 +72,13 @@ next route.
     5. ListGroups and FindCoordinator. They need Describe on a group.
  * No proof: if the cluster is right, kproxy assumes that the address is the node's if it is advertised or mapped
    for the node, or was the node's before. The log says so. A bootstrap server whose node is unknown is no route.
- * Only the client has credentials: kproxy asks within the client's session. It passes the client's login on, and holds
-   the first other request until the broker has answered kproxy's questions. If the node is the wrong one, kproxy ends
-   the session as if the broker had disconnected; the client's next attempt takes the next address. By then the wrong
-   address has received the client's SASL messages; `--tls` protects them. The same holds for kproxy's own login.
+ * Only the client has credentials: kproxy asks within the client's session. It passes the client's login on, and
+   holds the first other request until the broker has answered kproxy's questions. That may be ApiVersions: Java's
+   clients ask for it again behind the login. Then kproxy asks with this request, and the client gets the answer, so
+   proof 0 costs no round trip. librdkafka does not ask again; for it, each connection costs one. If the node is the
+   wrong one, kproxy ends the session as if the broker had disconnected; the client's next attempt takes the next
+   address. By then the wrong address has received the client's SASL messages; `--tls` protects them. The same holds
+   for kproxy's own login.
  * kproxy asks on each connection, which costs one round trip with brokers before Kafka 4.4. A memory of what an
    address has answered was tried; the chaos run then got a request into another cluster (`identity` says how).
  * kproxy tries a bootstrap server that was another node again for an unreachable node after 5 seconds: a port-forward

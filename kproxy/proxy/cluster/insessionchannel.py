@@ -9,16 +9,17 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask.channel import Channel
+from kproxy.protocol.rewrite.versionsrequest import read_versions_request
 from kproxy.proxy.relay.session import Session
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginAttempt, LoginContext
     from kproxy.proxy.cluster.clientconnection import ClientConnection
+    from kproxy.proxy.cluster.nodeverifier import Verify
 
 
 class InSessionChannel(Channel):
@@ -118,16 +119,17 @@ async def _prepare(logged_in: LoginContext, until: float) -> LoginAttempt:
         await asyncio.sleep(_PAUSE)
 
 
-async def verify_within(
-    connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]
-) -> None:
+async def verify_within(connection: ClientConnection, session: Session, verify: Verify) -> None:
     """Verify the connection within the session; then let the client's requests pass, or close the session.
 
-    It closes as if the broker had closed it, and the client's next attempt uses another address.
+    If the client asks for ApiVersions after its login, as Java's clients do, its request serves for that. The session
+    closes as if the broker had closed it, and the client's next attempt uses another address. Before a login, a broker
+    confirms any node, so its confirmation counts only if the client has begun one: brokers answer nothing meanwhile.
     """
     connection.channel = InSessionChannel(session)
+    request = read_versions_request(session.conversation.waiting)
     try:
-        await verify(connection.channel)
+        answer = await verify(connection.channel, request, confirmable=bool(connection.login))
     except UpstreamError as error:
         connection.channel = None
         if not session.closed:
@@ -135,4 +137,4 @@ async def verify_within(
             session.close(error)
     else:
         connection.channel = None
-        session.release()
+        session.release(answer)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, perf_counter, time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
@@ -65,6 +65,19 @@ _DOUBTED_FOR = 30.0
 _ATTEMPTS = 6
 
 
+class Verify(Protocol):
+    """The verification of a connection within a client's session."""
+
+    async def __call__(
+        self, channel: Channel, request: VersionsRequest | None = None, *, confirmable: bool = True
+    ) -> bytes:
+        """Verify the connection, with the client's next request if it is this one.
+
+        Return the body of the broker's response to that request, b"" if kproxy has not sent it. `confirmable`: the
+        broker has accepted a login, so that its confirmation proves something. Raises UpstreamError.
+        """
+
+
 @dataclass(slots=True, eq=False)
 class VerifiedConnection:
     """An open upstream connection to the expected node. Nothing of it changes."""
@@ -76,7 +89,7 @@ class VerifiedConnection:
     """The address that was dialled."""
     login: LoginContext | None = None
     """The result of kproxy's own login to the broker, if it made one."""
-    verify: Callable[[Channel], Awaitable[None]] | None = None
+    verify: Verify | None = None
     """The verification to run within the client's session, after its login and before its first request passes.
 
     None: the connection is verified already.
@@ -259,7 +272,8 @@ class NodeVerifier:
             return None
         if key is None and not self._may_guess(dial):
             return None
-        if request is not None and request.cluster_id is not None and (key is None or request.cluster_id != cluster_id):
+        wanted = (None, -1) if request is None else (request.cluster_id, request.node_id)
+        if wanted != (None, -1) and (key is None or wanted != (cluster_id, key.node_id)):
             return None  # only the broker may judge a request that names something else than kproxy expects
         asking = self._identifier.confirm(channel, dial, cluster_id, expected.node_id, request)
         verdict, response = await self._limit(asking, dial)
@@ -319,10 +333,19 @@ class NodeVerifier:
         _check_no_excess(connection, address)
         return identity
 
-    async def _verify(self, key: NodeKey | None, route: Route, names: Sequence[str], channel: Channel) -> None:
-        """Verify a connection within a client's session, after its login. Raises UpstreamError."""
-        if await self._confirm(channel, key, route, None, True) is not None:
-            return
+    async def _verify(
+        self,
+        key: NodeKey | None,
+        route: Route,
+        names: Sequence[str],
+        channel: Channel,
+        request: VersionsRequest | None = None,
+        *,
+        confirmable: bool = True,
+    ) -> bytes:
+        """Verify a connection within a client's session, as `Verify`."""
+        if confirmable and (answer := await self._confirm(channel, key, route, request, True)) is not None:
+            return answer
         identifying = self._identifier.identify(channel, key, names, logged_in=True, address=route.dial)
         identity = await self._identify(identifying, route.dial)
         try:
@@ -336,6 +359,7 @@ class NodeVerifier:
                 if route.dial in servers:  # else a reload has taken it away meanwhile
                     self._dialer.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
+        return b""
 
     async def _identify(self, identifying: Awaitable[BrokerIdentity], address: Address) -> BrokerIdentity:
         identity = await self._limit(identifying, address)

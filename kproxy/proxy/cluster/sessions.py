@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ from kproxy.base.messages.sessions import CLOSED_BEFORE_FIRST_ANSWER
 from kproxy.base.messages.start import NO_BROKER_ANSWERS
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
-from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
@@ -29,7 +28,7 @@ from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNod
 from kproxy.proxy.cluster.clusteraccess import ClusterAccess
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection, Verify
 from kproxy.proxy.cluster.observers import ReadLabels, SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
@@ -389,9 +388,7 @@ class Sessions:
             session.close(error)
         connection.release_dial_slot()
 
-    def _begin_verification(
-        self, connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]
-    ) -> None:
+    def _begin_verification(self, connection: ClientConnection, session: Session, verify: Verify) -> None:
         connection.release_dial_slot()
         self._tasks.create_task(verify_within(connection, session, verify))
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The APIs that a client uses before and for its login.
 LOGIN_APIS = frozenset({ApiKey.API_VERSIONS.value, ApiKey.SASL_HANDSHAKE.value, ApiKey.SASL_AUTHENTICATE.value})
+# Those that it uses once the login has begun: an ApiVersions request that comes later belongs behind the login.
+SASL_APIS = LOGIN_APIS - {ApiKey.API_VERSIONS.value}
 NO_KEY = -1
 """The API key of frames that no client's request has caused."""
 # The longest response to kproxy between a client's requests, in bytes: tokens, or a list of all nodes.
@@ -216,10 +218,14 @@ class SelectedCalls(Calls):
 
 
 class LoginCalls(SelectedCalls):
-    """The calls of the login APIs towards a node; None for any other."""
+    """The calls of the APIs with these keys towards a node, with which a client logs in; None for any other."""
+
+    def __init__(self, calls: Calls, keys: Collection[int]) -> None:
+        super().__init__(calls)
+        self._keys = keys
 
     def __missing__(self, code: int) -> Call | None:
-        return self._all[code] if code >> 16 in LOGIN_APIS else None
+        return self._all[code] if code >> 16 in self._keys else None
 
 
 class _CallsWithoutWrites(SelectedCalls):

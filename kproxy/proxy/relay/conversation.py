@@ -59,6 +59,7 @@ from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import (
     LOGIN_APIS,
     LONGEST_REQUEST,
+    SASL_APIS,
     Call,
     Calls,
     GuardVerdict,
@@ -116,6 +117,7 @@ class Conversation:
         "_head_limit",
         "_in_flight",
         "_left_to_broker",
+        "_login_apis",
         "_max_request",
         "_on_first",
         "_on_handshake",
@@ -153,6 +155,7 @@ class Conversation:
         self._half_sent: Call | None = None  # of `_left_to_broker`
         self._discarded: DiscardedRequest | None = None  # if these bytes do not pass
         self._on_first: Callable[[], None] | None = None  # the gates: what to call when one is met
+        self._login_apis = LOGIN_APIS  # which pass the first of them
         self._on_write: Callable[[], None] | None = None
         self._guarded: GuardedCalls | None = None
         self._authenticator: Authenticator | None = None
@@ -374,6 +377,10 @@ class Conversation:
             elif call.key == _SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 in_flight.tokens = call.version == 0
+                if self._on_first is not None:
+                    self._login_apis = SASL_APIS
+                    self._choose_calls()
+                    calls = self._calls
                 code = -1  # tokens may stand before the next one
                 end_id += 1
             else:
@@ -415,7 +422,8 @@ class Conversation:
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
         """Let only requests of the login APIs and SASL tokens pass. Before any other request, hold and call `on_held`.
 
-        To be called before the client has sent anything.
+        An ApiVersions request behind SaslHandshake is such another one: a broker answers it only after the login. To be
+        called before the client has sent anything.
         """
         self._on_first = on_held
         self._choose_calls()
@@ -542,11 +550,11 @@ class Conversation:
 
     def _choose_calls(self) -> None:
         calls = self._all_calls if self._on_write is None else self._all_calls.without_writes
-        self._calls = calls if self._on_first is None else LoginCalls(calls)
+        self._calls = calls if self._on_first is None else LoginCalls(calls, self._login_apis)
 
     def _meets_gate(self, code: int) -> bool:
         """Hold if this request meets a gate, and return whether it does."""
-        if self._on_first is not None and code >> 16 not in LOGIN_APIS:
+        if self._on_first is not None and code >> 16 not in self._login_apis:
             on_held, self._on_first = self._on_first, None
         elif self._on_write is not None and code >> 16 in WRITES:
             on_held, self._on_write = self._on_write, None
@@ -561,6 +569,11 @@ class Conversation:
     def held(self) -> bool:
         """True if there is a hold, and no request is half sent."""
         return self.hold_count > 0 and not self._left_to_broker
+
+    @property
+    def waiting(self) -> bytes:
+        """What has come of the client, and waits here: while `held`, from the beginning of a request on."""
+        return self._client_tail
 
     def release(self, now: float) -> Buffer:
         """Undo one `hold`; return what passes to the broker.

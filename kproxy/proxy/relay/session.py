@@ -118,18 +118,35 @@ class Session:
         `answer`: the body of the broker's response to the first request in it, which the broker has received already.
         """
         self.traffic.bytes_from_client += len(first)
+        self._pass_requests(partial(self.client.step, first), first, answer)
+
+    def _pass_requests(self, step: Callable[[float], Buffer], requests: Buffer, answer: bytes) -> None:
+        """Send on what passes of these requests of the client by this step.
+
+        `answer`: the body of the broker's response to the first of them, which the broker has received already, or b"".
+        It is dropped if this request does not pass as it came.
+        """
         side = self.client
         try:
-            out = side.step(first, perf_counter())
+            out = step(perf_counter())
             if answer:
-                out = memoryview(out)[4 + INT32.unpack_from(first)[0] :]
+                end = 4 + INT32.unpack_from(requests)[0]
+                if out[:end] == requests[:end]:
+                    out = memoryview(out)[end:]
+                else:
+                    answer = b""
             self._send(self.upstream, out)
             self._requests_passed()
-            if answer and not self.closed:
+            if self.closed:
+                return
+            if answer:
                 side = self.upstream
-                answer = b"".join((INT32.pack(4 + len(answer)), first[8:12], answer))
+                answer = b"".join((INT32.pack(4 + len(answer)), requests[8:12], answer))
                 self.traffic.bytes_from_upstream += len(answer)
                 self._send(self.client, side.step(answer, perf_counter()))
+            self._update_events()
+            if self._draining:
+                self._check_drained()
         except Exception as error:  # noqa: BLE001  # as of what is read
             self._failed(error, side)
 
@@ -236,21 +253,13 @@ class Session:
 
         self._send_now(self.upstream, self.conversation.ask(request, answered))
 
-    def release(self) -> None:
-        """Pass the client's requests on again, unless there is another hold."""
-        if self.closed:
-            return
-        try:
-            out = self.conversation.release(perf_counter())
-        except WireError as error:
-            self._failed(error, self.client)
-            return
-        self._send_now(self.upstream, out)
-        if not self.client.pending:
-            self._send_now(self.client, self._take_answers())
+    def release(self, answer: bytes = b"") -> None:
+        """Pass the client's requests on again, unless there is another hold.
+
+        `answer`: as of `receive_first`, for the first request that waits.
+        """
         if not self.closed:
-            self._update_events()
-            self._check_held()
+            self._pass_requests(self.conversation.release, self.conversation.waiting, answer)
 
     @property
     def settled(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from weakref import WeakSet
 
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import read_request
@@ -19,6 +20,8 @@ class FakeBroker:
 
     `checks` makes it one of Kafka 4.4: it gives the body of the answer to ApiVersions 5 for a cluster and a node, or
     None to end the connection. `received` are the API keys and versions of all requests.
+
+    With `requires_login`, it takes any login. Before it, it answers ApiVersions alone, and confirms any node, as Kafka.
     """
 
     def __init__(
@@ -33,6 +36,8 @@ class FakeBroker:
         self.skew = 0  # of the correlation ids of its answers to ApiVersions 5
         self.adds = b""  # behind each answer
         self.deaf_to: set[int] = set()  # what ends the connection, as before a login
+        self.requires_login = False
+        self._logged_in: WeakSet[socket.socket] = WeakSet()
         self.serves = {ApiKey.API_VERSIONS: (0, 0), ApiKey.METADATA: (0, 2), ApiKey.DESCRIBE_CONFIGS: (0, 1)}
 
     def __call__(self, connection: socket.socket) -> None:
@@ -51,11 +56,23 @@ class FakeBroker:
             ApiKey.METADATA: self._metadata,
             ApiKey.DESCRIBE_CONFIGS: lambda: answers.configs(42, self.refusal),
         }
+        login = {
+            ApiKey.API_VERSIONS: said[ApiKey.API_VERSIONS],
+            ApiKey.SASL_HANDSHAKE: lambda: struct.pack(">hi", 0, 0),
+            ApiKey.SASL_AUTHENTICATE: lambda: struct.pack(">hhi", 0, -1, 0),
+        }
         key, version, correlation_id = struct.unpack_from(">hhi", request)
         self.received.append((key, version))
+        awaits_login = self.requires_login and connection not in self._logged_in
+        if awaits_login:
+            said = login
+        if key == ApiKey.SASL_AUTHENTICATE:
+            self._logged_in.add(connection)
         if key not in said or key in self.deaf_to:
             return False
-        if key == ApiKey.API_VERSIONS and version == 5:
+        if key == ApiKey.API_VERSIONS and version == 5 and awaits_login:
+            said[key] = lambda: answers.versions_5(self.serves)
+        elif key == ApiKey.API_VERSIONS and version == 5:
             fields = read_request(struct.pack(">i", len(request)) + request).fields
             answer = None if self.checks is None else self.checks(fields["ClusterId"].decode(), fields["NodeId"])
             if answer is None:

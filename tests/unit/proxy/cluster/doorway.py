@@ -29,6 +29,7 @@ from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.relay.session import Session
 from tests.harness.process import free_window
 
 API_VERSIONS = b"\0\0\0\x0d\0\x12\0\0\0\0\0\x01\0\x03raw"
@@ -80,6 +81,11 @@ class Doorway:
             "of listeners": sum(listener.sessions for listener in self.gateway._listeners.bound.values()),
             "files": len(os.listdir("/proc/self/fd")),
         }
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The open ones."""
+        return [session for sessions in self._here.clusters.values() for _, session in sessions._open()]
 
     async def close(self) -> None:
         self.gateway.stop_accepting()

@@ -8,88 +8,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-import ssl
-import struct
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kproxy.config.principalrules import PrincipalRules
-from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import read_response
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers import answers
-from tests.harness.servers.fakebroker import FakeBroker
-from tests.harness.servers.peers import Peer, reset
+from tests.harness.servers.peers import reset
 from tests.harness.tls import Authority
 from tests.unit.kafka_frames import request
-from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, is_closed, until
-
-CLUSTER = "c"
-CONFIGS = ApiKey.DESCRIBE_CONFIGS, 1  # passes unchanged, and a fake broker answers it
-LONG = 30.0
-
-
-def versions_request(version: int) -> bytes:
-    """Return an ApiVersions request of a client that expects no node."""
-    body = b"" if version < 3 else b"\x07client\x041.0" + (b"\0\xff\xff\xff\xff" if version == 5 else b"") + b"\0"
-    return request(ApiKey.API_VERSIONS, version, body=body)
-
-
-def expecting(cluster_id: str, node_id: int, client_id: bytes = b"client") -> bytes:
-    return VersionsRequest.named(client_id).addressed_to(cluster_id, node_id)
-
-
-async def answer_of(client: socket.socket) -> bytes:
-    """Return the next whole frame."""
-    loop, frame = asyncio.get_running_loop(), b""
-    async with asyncio.timeout(LONG):
-        while len(frame) < 4 or len(frame) < 4 + struct.unpack_from(">i", frame)[0]:
-            more = await loop.sock_recv(client, 4 if len(frame) < 4 else 65536)
-            assert more, "the connection ended instead"
-            frame += more
-    return frame
-
-
-async def ask(client: socket.socket, asked: bytes) -> bytes:
-    await asyncio.get_running_loop().sock_sendall(client, asked)
-    return await answer_of(client)
-
-
-@asynccontextmanager
-async def served(
-    selector: RelaySelector, tls: ssl.SSLContext | None = None, **options: Any
-) -> AsyncIterator[tuple[FakeBroker, Doorway]]:
-    """A gateway that has learned what its broker, node 1 of Kafka 4.4, answers. `tls`: of its clients."""
-    with ExitStack() as held:
-        broker = FakeBroker(cluster_id=CLUSTER, refusal="Unexpected broker id, expected 1 or empty")
-        broker.be_new(1)
-        peer = held.enter_context(Peer(broker))
-        broker.nodes = [(1, *_pair(peer.address)), (2, "nowhere.invalid", 9092)]
-        door = Doorway(selector, peer.address, **options)
-        try:
-            door.learn((1, peer.address), (2, "nowhere.invalid:9092"))
-            name = None if tls is None else "localhost"
-            reader, writer = await asyncio.open_connection(sock=door.connect(1), ssl=tls, server_hostname=name)
-            writer.write(versions_request(0))
-            await read_frame(reader)
-            writer.close()
-            await until(lambda: not door.held["places"], "the first client is gone")
-            broker.received.clear()
-            yield broker, door
-        finally:
-            await door.close()
-
-
-def _pair(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
+from tests.unit.proxy.cluster.checkedbroker import (
+    CLUSTER,
+    CONFIGS,
+    LONG,
+    answer_of,
+    ask,
+    expecting,
+    read_frame,
+    served,
+    versions_request,
+)
+from tests.unit.proxy.cluster.doorway import Lines, in_loop, is_closed, until
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -187,6 +132,7 @@ def test_a_client_over_tls_gets_one_refusal_at_a_time(
 ) -> None:
     """Also where its certificate is its login."""
     monkeypatch.setattr("kproxy.proxy.cluster.misrouted._PATIENCE", LONG)
+    monkeypatch.setattr("kproxy.proxy.cluster.clientroute._SHORT_TIMEOUT", LONG)
     authority = Authority(tmp_path)
     cert, key = authority.files("localhost")
     options: dict[str, Any] = {"client_tls_cert": cert, "client_tls_key": key}
@@ -217,11 +163,6 @@ def test_a_client_over_tls_gets_one_refusal_at_a_time(
             assert broker.received == []
 
     scenario()
-
-
-async def read_frame(stream: asyncio.StreamReader) -> bytes:
-    size = await stream.readexactly(4)
-    return size + await stream.readexactly(struct.unpack(">i", size)[0])
 
 
 @in_loop

@@ -98,6 +98,22 @@ def test_all_in_one_stream_however_it_is_cut(login: tuple[bytes, ...], first: by
         assert bytes(talk.conversation.release(3.0)) == first
 
 
+@given(
+    login=st.sampled_from([login for login in LOGINS if {HANDSHAKE_0, HANDSHAKE_1} & {*login}]),
+    asked=st.sampled_from([VERSIONS, request(ApiKey.API_VERSIONS, 0, 1)]),
+    sizes=CHUNKINGS,
+)
+def test_api_versions_behind_a_login_waits(login: tuple[bytes, ...], asked: bytes, sizes: list[int]) -> None:
+    talk, held = gated()
+    passed = b"".join(part for part in login if part is not NEWER)
+    rest = asked + FIRST[0] + asked
+    assert talk.client(*chunks(b"".join(login) + rest, sizes)) == passed
+    assert held == [1]
+    assert talk.conversation.waiting == rest
+    assert bytes(talk.conversation.release(3.0)) == rest
+    assert talk.client(asked) == asked, "it waits once"
+
+
 def test_kproxy_still_answers_what_it_answers_itself() -> None:
     talk, held = gated()
     assert talk.client(NEWER + NEWER[:9]) == b""

@@ -113,6 +113,11 @@ class Cause:
         """True if it is not about reaching Kafka."""
         return self.faults == (Fault.NOT_ABOUT_REACHING_KAFKA,)
 
+    @property
+    def is_between_nodes(self) -> bool:
+        """True if a broker or controller does not reach another node, so that no client is concerned."""
+        return any(match.broker for match in self.matches) and _UNREACHABLE_FAULTS.issuperset(self.faults)
+
     def notes(self) -> list[str]:
         """Return what holds for its messages, and not for each message of the fault.
 

@@ -60,6 +60,8 @@ class Explanation:
     def run_command(self, cause: Cause) -> str:
         """Return the command that starts kproxy, if kproxy solves the cause; empty if not."""
         others = [address for address in cause.addresses() if address != self.server]
+        if cause.is_between_nodes:
+            return ""
         reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
         return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""
 

@@ -24,6 +24,8 @@ _UNPORTED = re.compile(
 )
 # Go names the resolver that it asked, and both ends of a connection.
 _RESOLVER = re.compile(r" on \[?[0-9A-Fa-f.:]{2,45}\]?:53\b")
+# The tenth address of the range for Services is the resolver's: kubeadm, k3s, EKS and AKS choose it.
+_CLUSTER_RESOLVER = re.compile(r" on (?:10|172|192)\.\d{1,3}\.\d{1,3}\.10:53\b")
 _LOCAL_END = re.compile(r"(?<=tcp )[\[\]0-9A-Fa-f.:]{3,50}->")
 # A scheme that the client takes for a part of the name. librdkafka and ruby-kafka put one before an address themselves.
 _SCHEME = re.compile(
@@ -38,7 +40,9 @@ _SOURCE = re.compile(
     re.ASCII,
 )
 # What a client is called may look like an address, and is none: Connect names one after its worker's URL.
-_NAME_OF_CLIENT = re.compile(r"\b(?:client|group|member)[._]?[iI]d[=:] ?'?[^\s,\]]{1,200}")
+_NAME_OF_CLIENT = re.compile(r"(?<![a-z])(?:client|group|member|worker)[._]?[iI]d[\"']?[=:] ?[\"']?[^\s,\]\"']{1,200}")
+# Python's default format puts the level before the number of the process.
+_LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"))
 # A name without a dot before a smaller number is a field of a log and its value, such as `Severity:2`.
 _SMALLEST_PORT_OF_A_WORD = 80
 _NODE = re.compile(
@@ -91,14 +95,17 @@ class LineFacts:
     """A scheme such as `PLAINTEXT` that stands in a name that the client has looked up."""
     setting: str = ""
     """The name of the first setting of a client or broker."""
+    in_kubernetes: bool = False
+    """True if the client has asked the resolver of a Kubernetes cluster: it runs there."""
     protocol: str = ""
     """The client's `security.protocol` in small letters, where the client puts it before the address."""
 
 
 def facts_of(line: str) -> LineFacts:
     """Return the facts of a line."""
+    asked_kubernetes = _CLUSTER_RESOLVER.search(line) is not None
     line = without_own_addresses(line)
-    named = _NAME_OF_CLIENT.sub("", line) if "d=" in line or "d:" in line else line
+    named = _NAME_OF_CLIENT.sub("", line) if "d=" in line or "d:" in line or 'd":' in line else line
     line_addresses = ("[thrd:" in named and addresses(_THREAD.sub("", named))) or addresses(named)
     address = line_addresses[0] if line_addresses else ""
     if host_of(address) == "localhost":  # the address to which it leads shows more
@@ -110,6 +117,8 @@ def facts_of(line: str) -> LineFacts:
     mechanism = _MECHANISM.search(line)
     client = _CLIENT.search(line)
     bootstrap = True if _BOOTSTRAP.search(line) else False if node is not None and node >= 0 else None
+    if bootstrap is None and "Coordinator: Connect to " in line:
+        bootstrap = False  # librdkafka knows a coordinator by its advertised address only
     scheme = _SCHEME.search(line)
     protocol = _PROTOCOL.search(line)
     return LineFacts(
@@ -122,6 +131,7 @@ def facts_of(line: str) -> LineFacts:
         scheme=scheme[1] if scheme else "",
         setting=_setting(line) if "onfig" in line or "value" in line else "",
         protocol=protocol[1] if protocol else "",
+        in_kubernetes=asked_kubernetes,
     )
 
 
@@ -180,6 +190,8 @@ def _is_host(host: str) -> bool:
 def _is_field(match: re.Match[str]) -> bool:
     """Check whether a word and a number are a field of a log line, or a source file and its line."""
     if match["resolved"] and _SOURCE.search(match["resolved"]):
+        return True
+    if match["host"] in _LEVELS:
         return True
     return "." not in match["host"] and int(match["port"]) < _SMALLEST_PORT_OF_A_WORD and not match["resolved"]
 

@@ -29,7 +29,7 @@ _NUMBERED = frozenset((b"size", b"length", b"key", b"apiKey", b"apikey"))
 # Loggers of brokers: brokers log some messages in the same words as clients.
 _BROKER_LOGGER = re.compile(
     r"kafka\.network\.|kafka\.server\.|SocketServer|KafkaServer|\[BrokerServer|NodeToControllerChannelManager|"
-    r"ReplicaFetcher|RaftManager|kafka\.raft|BrokerToControllerChannelManager|BrokerLifecycleManager|kafka\.zk\."
+    r"\[Controller id=|kafka\.controller\.|ReplicaFetcher|RaftManager|kafka\.raft|BrokerToControllerChannelManager|BrokerLifecycleManager|kafka\.zk\."
 )
 # Loggers of a broker's or controller's own connections to the controllers.
 _TO_CONTROLLERS = re.compile(
@@ -160,7 +160,11 @@ def _with_note(best: MessagePattern, faults: tuple[Fault, ...], patterns: Iterab
     """Return the message, or another one of the line with the same single fault if only that one has advice of its own."""
     if len(faults) != 1 or (best.note and not best.is_general) or best.own_message:
         return best
-    with_note = (pattern for pattern in patterns if pattern.note and pattern.faults == faults)
+    with_note = (
+        pattern
+        for pattern in patterns
+        if pattern.note and pattern.faults == faults and (best.is_general or not pattern.is_general)
+    )
     return max(
         with_note,
         key=lambda pattern: (not pattern.is_general, pattern.weight, pattern.program is best.program),

@@ -73,6 +73,8 @@ def _remedy_lines(explanation: Explanation, cause: Cause, width: int) -> Iterato
     elif messages:
         for message in messages:
             yield from _labelled_lines("Meaning", plain_text(message.meaning), width)
+    elif cause.is_between_nodes:
+        return  # the remedies are for clients
     elif cause.faults:
         remedy = remedy_of(cause.faults[0])
         yield from _labelled_lines("Why", remedy.cause, width)

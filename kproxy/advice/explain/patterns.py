@@ -53,7 +53,7 @@ _AROUND = frozenset(
         "GSSException", "KrbException", "AS Exchange Error", "TGS Exchange Error", "KDC_Error", "AS_REP is not valid or client password/keytab incorrect", "Invalid PEM keystore configs", "Invalid PEM truststore configs",
         "Minor code may provide more information", "No valid credentials provided",
         "GSSException: No valid credentials provided (Mechanism level: …",
-        "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error",
+        "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error", "Error creating broker listeners from", "Error creating broker listeners from '…': …",
     )
 )  # fmt: skip
 _CLAUSE_END = re.compile("[:;(]")

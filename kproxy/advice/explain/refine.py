@@ -49,6 +49,8 @@ def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
     if _NAMES.issuperset(match.faults):
         faults = _faults_of_name(match, servers)
+    elif Fault.NAME_NOT_RESOLVED in match.faults and _is_container_id(match.facts.address):
+        faults = (Fault.CONTAINER_NAME_ADVERTISED,)  # such a name is never chosen
     elif _NOT_REACHED.issuperset(match.faults):
         faults = _faults_of_address(match, servers)
     elif match.faults == (Fault.TLS_TO_PLAINTEXT,) and _speaks_tls(match.facts.address):
@@ -68,6 +70,10 @@ def _at_server(match: MessageMatch, server: str) -> MessageMatch:
     return replace(match, faults=_faults_of_port(at_server)) if len(match.faults) > 1 else match
 
 
+def _is_container_id(address: str) -> bool:
+    return name_kind(host_of(address)) is NameKind.CONTAINER_ID
+
+
 def _is_chosen(match: MessageMatch, servers: Collection[str]) -> bool:
     """Check whether the text shows that the address is a bootstrap server."""
     return match.facts.address in servers or match.facts.bootstrap is True
@@ -79,7 +85,7 @@ def _faults_of_name(match: MessageMatch, servers: Collection[str]) -> tuple[Faul
     kind = name_kind(host_of(match.facts.address))
     if kind is NameKind.HOST_GATEWAY:
         return (Fault.HOST_GATEWAY,)
-    if kind in (NameKind.CLOUD, NameKind.LOCAL):
+    if kind in (NameKind.CLOUD, NameKind.LOCAL) or (kind is NameKind.POD and match.facts.in_kubernetes):
         return (Fault.NAME_NOT_RESOLVED,)  # a resolver that serves other names only
     if _is_chosen(match, servers) or kind not in _BY_KIND:
         return match.faults if kind not in _BY_KIND else (Fault.NAME_NOT_RESOLVED,)

@@ -53,6 +53,12 @@ _NAMES = {
     NameKind.LOCAL: "{host} looks like a name of a local network, which other networks cannot resolve.",
 }
 
+_BETWEEN_NODES = (
+    "A broker or controller has printed it, about its own connection to another node. Each node must resolve and reach the "
+    "addresses that the others advertise for the listener in `inter.broker.listener.name`, from its own container or pod: "
+    "set them so. kproxy beside the clients changes nothing there."
+)
+
 
 def signs_of(cause: Cause) -> list[str]:
     """Return one sentence for each sign in the first address of a cause."""
@@ -60,6 +66,8 @@ def signs_of(cause: Cause) -> list[str]:
         settings = dict.fromkeys(match.facts.setting for match in cause.matches if match.facts.setting)
         return [f"The setting is `{setting}`." for setting in settings]
     match = next((match for match in cause.matches if match.facts.address), None)
+    if cause.is_between_nodes and cause.faults:
+        return [_BETWEEN_NODES]
     if match is None or match.broker or not cause.faults:
         return []
     return list(dict.fromkeys(_signs(cause, match)))
@@ -74,6 +82,11 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
         yield from _who_chose(match.facts)
     if faults & _ABOUT_NAMES and (kind := name_kind(host)) in _NAMES:
         yield _NAMES[kind].format(host=host)
+    if faults & _ABOUT_NAMES and match.facts.in_kubernetes:
+        yield (
+            "The resolver has the address that is usual for the one of a Kubernetes cluster. Then the client runs there, "
+            "and no Service or pod has this name: look at its namespace, and whether it is headless or ready."
+        )
     if faults & _ABOUT_ADDRESSES:
         yield from _place(host, faults)
     if faults & _ABOUT_PORTS:

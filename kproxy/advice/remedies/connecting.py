@@ -174,8 +174,12 @@ librdkafka!> Disconnected: connection closed by peer …in state SSL_HANDSHAKE
 librdkafka!> SSL handshake failed: Disconnected: connection reset by peer
 librdkafka!> Disconnected: connection reset by peer …in state SSL_HANDSHAKE
 
+== name-not-resolved port-closed filtered
+kafka-python!> Unable to connect to any of the names for
+
 == tls-failed
 java> SSL handshake failed
+any?> SSLProtocolException: Unexpected handshake message
 librdkafka!> SSL transport error
 librdkafka!> Broker did not provide a certificate
 kafka-python!> Error during TLS Handshake

@@ -27,6 +27,9 @@ Note: Kubernetes has given the Service of a listener no address: a listener of t
 balancer in the cluster. `kubectl get service` shows the pending one.
 broker!> in namespace … to be addressable
 broker!> -external-bootstrap in namespace
+Note: The operator for Confluent Platform waits for pods of Kafka or of its controllers: their events and logs have the reason.
+broker!> waiting for at-least one kafka pod availability
+broker!> waiting for at-least one kRaft controller pod availability
 Note: The operator waits for a resource of Kubernetes: the events and the log of its pods have the reason.
 broker!> io.strimzi.operator.common.operator.resource.TimeoutException: …
 Note: Schema Registry answers about a schema or a subject, and not about a connection.
@@ -151,7 +154,10 @@ java!> Failed to lock the state directory
 java!> Existing internal topic … has invalid partitions
 java> InvalidStateStoreException
 java!> TaskCorruptedException
-Note: The name of a topic is not allowed: at most 249 letters, digits, `.`, `_` and `-`.
+Note: The name of a topic is empty or not allowed: it has 1 to 249 letters, digits, `.`, `_` and `-`.
+java> Error while fetching metadata with correlation id … : {…=INVALID_TOPIC_EXCEPTION}
+java!> Metadata response reported invalid topics
+java!> InvalidTopicException: …
 java!> is illegal, it contains a character other than ASCII alphanumerics
 java!> Topic name is illegal
 Note: A topic that is compacted takes no record without a key.

@@ -80,7 +80,6 @@ broker> There must be at least one broker advertised listener
 broker> Error creating broker listeners from '…': …
 broker> Only one of inter.broker.listener.name and security.inter.broker.protocol should be set
 broker> Socket server failed to bind to …
-broker> Configured broker.id … doesn't match stored broker.id … in meta.properties
 
 == group: The consumer group has moved on without this member
 A member was too slow between two polls, did not send heartbeats, or another member has the same `group.instance.id`.

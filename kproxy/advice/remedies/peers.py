@@ -75,6 +75,7 @@ librdkafka (2.16), kafka-python (3.0), aiokafka (0.14) and kafkajs (2.2) did. Ja
 `UNKNOWN_TOPIC_ID` and continues; librdkafka's sometimes logs one of `CLUSTERID`. Only where client and broker both
 compare cluster ids, the client stops with `REBOOTSTRAP_REQUIRED`.
 java> REBOOTSTRAP_REQUIRED
+java!> RebootstrapRequiredException
 librdkafka> reports different ClusterId "…" than previously known "…": a client must not be simultaneously connected to multiple clusters
 librdkafka> Broker: Client metadata is stale, client should rebootstrap to obtain new metadata
 kafka-python> RebootstrapRequiredError
@@ -205,7 +206,6 @@ java> UnknownTopicOrPartitionException: …
 java> This server does not host this topic-partition.
 java> Topic '…' does not exist as expected
 java> Topic … not present in metadata after … ms
-java> Error while fetching metadata with correlation id … : {…=INVALID_TOPIC_EXCEPTION}
 librdkafka> Broker: Unknown topic or partition
 librdkafka> Local: Unknown topic
 librdkafka> Local: Unknown partition

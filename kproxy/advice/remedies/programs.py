@@ -74,6 +74,7 @@ any!> It was not possible to establish a connection for metadata with the broker
 any!> NoHostReachable
 any!> No host reachable
 kafka-python!> Timeout waiting for future
+any!> Not has broker can connection
 franz-go!> unable to open connection to broker
 franz-go> unable to dial
 franz-go!> unable to request metadata
@@ -146,6 +147,8 @@ Note: A broker or the controller does not reach another broker at the address th
 `inter.broker.listener.name`. Each broker must be able to resolve and reach it, from its own container or pod too.
 broker!> Controller …'s connection to broker … was unsuccessful
 broker!> kafka.controller.RequestSendThread
+broker!> targetBrokerId=…Error connecting to node
+broker!> targetBrokerId=…Connection to node … could not be established
 broker!> java.io.IOException: Connection to … (id: … rack: …) failed
 java> java.io.IOException: Connection to … (id: … rack: …) failed
 

@@ -27,6 +27,7 @@ broker!> No …meta.properties… found in
 Note: The directory belongs to a node with another id: `node.id` has changed, or the volume of another node is mounted.
 Correct `node.id` or the volume.
 broker!> Configured node.id … doesn't match stored node.id … in meta.properties
+broker!> Configured broker.id … doesn't match stored broker.id … in meta.properties
 broker!> InconsistentNodeIdException
 broker!> InconsistentBrokerIdException
 broker!> Stored node id … doesn't match previous node id
@@ -222,7 +223,10 @@ broker!> The listeners config must only contain KRaft controller listeners from 
 broker!> There must be at least one advertised listener
 broker!> No enum constant org.apache.kafka.common.security.auth.SecurityProtocol
 broker!> inter.broker.listener.name must be a listener name defined in
+Note: `listener.security.protocol.map` lacks the name of the listener: add NAME:PROTOCOL, such as `CONTROLLER:PLAINTEXT`. As
+soon as one name is in the map, it has no default for any other.
 broker!> No security protocol defined for listener
+broker!> No security protocol defined for listener …
 
 == no-controller
 Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.

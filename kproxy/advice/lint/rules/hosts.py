@@ -61,7 +61,8 @@ def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> I
             text = f"{name} advertises no host"
             yield finding("canonical-host-name", setting, broker, text, None, endpoint.with_host("<host>"))
         return
-    published = broker.published(broker.listener(name))
+    # A port of the host that changes at each start serves no client that is configured.
+    published = [port for port in broker.published(broker.listener(name)) if not port.is_random]
     # In its network, a container has this name. So has a pod of a StatefulSet, with its Service.
     is_pod_named = any(other.startswith(f"{container.name}-0.") for other in container.names)
     if not published and (container.platform is Platform.COMPOSE or is_pod_named):

@@ -33,6 +33,8 @@ _KAFKAS = {
     "SCRAM-SHA-512": "scram.ScramLoginModule",
     "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
 }
+_IN_PACKAGES = {module.partition(".")[2]: module for module in _KAFKAS.values()}
+_KAFKAS_PACKAGE = re.compile(r"(?:kafkashaded\.)?org\.apache\.kafka\.common\.security\.\w+")
 _BROKER_KEY = re.compile(r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+)\.sasl\.jaas\.config", re.IGNORECASE)
 # What a variable, a template or a person completes: `${file:…}`, `$VAR`, Spring's `#{…}`, `{{ … }}`, `<your entry>`.
 _PLACEHOLDER = re.compile(r"[$#]\{|\$[A-Za-z_]|\{\{|<|@\w+@")
@@ -100,7 +102,14 @@ def _check_module(
     setting: ConfigValue | None,
     mechanism: str,
 ) -> Iterator[LintDiagnostic]:
-    """Check that the login module is the one of the mechanism."""
+    """Check that the login module exists, and is the one of the mechanism."""
+    package, name = entry.module.rpartition(".")[::2]
+    right_name = _IN_PACKAGES.get(name)
+    if right_name is not None and _KAFKAS_PACKAGE.fullmatch(package) and not entry.module.endswith(f".{right_name}"):
+        text = f"Kafka has no class {entry.module}: {name} is in another package"
+        edits = change_module(value, entry.mechanisms[0]) if entry.mechanisms else None
+        yield finding("jaas-module", value, owner, text, edits, f"...{right_name} required ...;")
+        return
     if not entry.mechanisms or mechanism in entry.mechanisms:
         return
     module = entry.module.rpartition(".")[2]

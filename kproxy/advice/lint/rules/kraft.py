@@ -159,8 +159,9 @@ def _check_advertised(
     value, old = broker.settings.get("advertised.listeners"), broker.version is not None
     if value is None or (broker.version is not None and broker.version >= (3, 9)):
         return
-    # With voters by address, the controllers' advertised listeners have no use.
-    is_useless = broker.family is ImageFamily.OTHER and _VOTERS in broker.settings
+    # With voters by address, the controllers' advertised listeners have no use. A file of variables shows no image.
+    shows_no_version = broker.family is ImageFamily.OTHER or (broker.container is None and bool(broker.environment))
+    is_useless = shows_no_version and _VOTERS in broker.settings
     if broker.is_controller and not (listening and (old or is_useless)):
         return  # without a listener, _missing_controller_listener reports it
     for endpoint in broker.advertised:

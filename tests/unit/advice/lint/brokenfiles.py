@@ -227,6 +227,15 @@ CASES = [
     _kept(
         "another module", "client.properties", "jaas-module", "mechanism=PLAIN", "mechanism=SCRAM-SHA-512", "sasl.jaas"
     ),
+    _case(
+        "a module of another package",
+        "client.properties",
+        "jaas-module",
+        "plain.PlainLoginModule",
+        "scram.PlainLoginModule",
+        "sasl.jaas",
+        "",
+    ),
     _kept(
         "no mechanism",
         "client.properties",

@@ -596,4 +596,21 @@ kafka:
     caFilepath: /etc/ca.crt
 """,
     ),
+    (
+        "github.com/bitnami/containers bitnami/kafka/docker-compose-cluster.yml",
+        "docker-compose.yml",
+        "services:\n"
+        + "".join(
+            f"  kafka-{node}:\n    image: bitnami/kafka:4.0\n    ports: ['9092']\n    environment:\n"
+            f"      - KAFKA_CFG_NODE_ID={node}\n"
+            "      - KAFKA_CFG_PROCESS_ROLES=controller,broker\n"
+            "      - KAFKA_CFG_CONTROLLER_QUORUM_VOTERS=0@kafka-0:9093,1@kafka-1:9093,2@kafka-2:9093\n"
+            "      - KAFKA_KRAFT_CLUSTER_ID=bGludC1leGFtcGxlLTAwMQ\n"
+            "      - KAFKA_CFG_LISTENERS=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+            "      - KAFKA_CFG_ADVERTISED_LISTENERS=PLAINTEXT://:9092\n"
+            "      - KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+            "      - KAFKA_CFG_CONTROLLER_LISTENER_NAMES=CONTROLLER\n"
+            for node in range(3)
+        ),
+    ),
 )

@@ -1,27 +1,31 @@
 """`kproxy completion`: the script with which a shell completes kproxy's words, and what only a machine knows of them.
 
 click makes the scripts, and completes commands, options, the words of a choice and files. Here are the names of
-profiles, and of the clusters and nodes of a running kproxy.
+profiles, of the clusters and nodes of a running kproxy, and of users. `kproxy migrate` has its own.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click import shell_completion
 from click.shell_completion import CompletionItem
 
+from kproxy.base.completion import file_argument, is_plain_word
 from kproxy.cli.group import kproxy
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
 
 VARIABLE = "_KPROXY_COMPLETE"
 """The variable with which a shell asks for completions."""
 _SHELLS = ("bash", "zsh", "fish")
 # A person waits for it.
 _SECONDS = 3.0
-_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @kproxy.command()
@@ -35,8 +39,9 @@ def completion(shell: str) -> int:
       kproxy completion fish | source       # in ~/.config/fish/config.fish
 
     It completes commands, options, their words, files, and profiles. For the names of clusters and nodes ('kproxy tap
-    --cluster' and '--node', 'kproxy reload --accept-cluster'), it asks the kproxy at --admin. bash must be 4.4 or
-    later; that of macOS is 3.2.
+    --cluster' and '--node', 'kproxy reload --accept-cluster'), it asks the kproxy at --admin. The names of users are
+    those of FILE ('kproxy users', 'kproxy config check --as'). Those of clients ('kproxy migrate switch --only') are in
+    the file that 'kproxy migrate observe' has written. bash must be 4.4 or later; that of macOS is 3.2.
     """
     maker = shell_completion.get_completion_class(shell)
     assert maker is not None
@@ -57,7 +62,14 @@ class _WholeWords(shell_completion.ShellComplete):
 
 @shell_completion.add_completion_class
 class _Zsh(_WholeWords, shell_completion.ZshComplete):
-    pass
+    """Completion for zsh. Behind `group=`, a name follows at once: no space."""
+
+    source_template = shell_completion.ZshComplete.source_template.replace(
+        "compadd -U -V unsorted -a completions",
+        """local -a suffix
+        [[ $completions[1] == *= ]] && suffix=(-S '')
+        compadd -U -V unsorted "${suffix[@]}" -a completions""",
+    )
 
 
 @shell_completion.add_completion_class
@@ -71,13 +83,13 @@ class _Bash(_WholeWords, shell_completion.BashComplete):
 
     The script of click sends the words as bash divides them: `@` and `staging`. This one sends the line. bash replaces
     only what is behind the last of these characters, and `@` with it (readline's rl_special_prefixes), so an answer has
-    only that.
+    only that. Behind `group=`, a name follows at once: no space.
     """
 
     source_template = shell_completion.BashComplete.source_template.replace(
         'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD',
         'COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS"',
-    )
+    ).replace("COMPREPLY+=($value)", "COMPREPLY+=($value); [[ $value == *= ]] && compopt -o nospace")
     _kept = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
@@ -132,12 +144,45 @@ def nodes(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Compl
     return _items(["bootstrap", *names], incomplete)
 
 
-def _items(names: Iterable[object], incomplete: str) -> list[CompletionItem]:
-    """Return the names that begin so.
+def users(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the users of the users file FILE whose names begin so; none if the file cannot be read."""
+    return _items(_names_in(file_argument(ctx)), incomplete)
 
-    Any program may listen at the port of --admin, and a shell runs what a person sends off: other names are left out.
-    """
-    plain = {name for name in names if isinstance(name, str) and _PLAIN.fullmatch(name)}
+
+def configured_users(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the users of the configuration FILE whose names begin so: of its users files and of its rules."""
+    from kproxy.base.errors import ConfigError
+    from kproxy.config import read
+
+    file = file_argument(ctx)
+    try:
+        config = read({}, os.environ, file).config if file is not None else None
+    except ConfigError:
+        config = None
+    return _items(_users_of(config) if config is not None else (), incomplete)
+
+
+def _users_of(config: Config) -> Iterator[str]:
+    for cluster in config.served:
+        yield from _names_in(cluster.users_file)
+        for rule in cluster.rules:
+            yield from map(str, rule.users)
+
+
+def _names_in(file: Path | None) -> Iterable[str]:
+    """Return the names of the users of a users file; none if it cannot be read."""
+    from kproxy.base.errors import ConfigError
+    from kproxy.users.usersfile import read_users_file
+
+    try:
+        return read_users_file(file).users if file is not None else ()
+    except ConfigError:
+        return ()
+
+
+def _items(names: Iterable[object], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin so, and that a shell takes as they are: any program may listen at --admin."""
+    plain = {name for name in names if isinstance(name, str) and is_plain_word(name)}
     return [CompletionItem(name) for name in sorted(plain) if name.startswith(incomplete)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.completion import families
+from kproxy.cli.completion import configured_users, families
 from kproxy.cli.findings import format_option, print_findings
 from kproxy.cli.flags import ConfiguredCommand, given_options, servers_argument
 from kproxy.cli.group import kproxy
@@ -35,7 +35,13 @@ def config_group(ctx: click.Context) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("family", required=False, shell_complete=families)
 @click.argument("name", required=False)
-@click.option("--as", "user", default="", metavar="USER", help="The user who has logged in at kproxy (--client-sasl).")
+@click.option(
+    *("--as", "user"),
+    default="",
+    metavar="USER",
+    shell_complete=configured_users,
+    help="The user who has logged in at kproxy (--client-sasl).",
+)
 @format_option
 def check(file: Path, family: str | None, name: str | None, user: str, form: str) -> int:
     """Check FILE as 'kproxy run -c FILE' would read it on this machine.

@@ -22,6 +22,7 @@ _LONGEST_PASSWORD = 64 * 1024
 _STDIN = "-"
 
 _file = click.argument("file", type=click.Path(path_type=Path), shell_complete=completion.files)
+_name = click.argument("name", shell_complete=completion.users)
 _mechanisms = click.option(
     *("--mechanism", "mechanisms"),
     type=click.Choice(["SCRAM-SHA-256", "SCRAM-SHA-512"]),
@@ -49,7 +50,7 @@ def users_group(ctx: click.Context) -> int:
 
 @users_group.command()
 @_file
-@click.argument("name")
+@_name
 @_mechanisms
 @click.option("--iterations", type=int, default=4096, show_default=True, help="The iterations of SCRAM: 4096 to 16384.")
 @click.pass_context
@@ -85,7 +86,7 @@ def add(ctx: click.Context, file: Path, name: str, mechanisms: tuple[str, ...], 
 
 @users_group.command("login")
 @_file
-@click.argument("name")
+@_name
 @click.argument("upstream")
 @click.option("--username", metavar="NAME", help="The user name at the upstream.  [default: NAME]")
 @click.option(
@@ -125,7 +126,7 @@ def login(ctx: click.Context, file: Path, name: str, upstream: str, username: st
 
 @users_group.command()
 @_file
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=completion.users)
 @click.pass_context
 def remove(ctx: click.Context, file: Path, names: tuple[str, ...]) -> int:
     """Remove users from FILE. Their open sessions continue until they must log in again."""

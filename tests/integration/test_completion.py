@@ -16,6 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.migrate.usage.observed import ObservedUsage, write_usage
+from kproxy.migrate.usage.replies import RecordedClient
+from kproxy.users.document import User
+from kproxy.users.editing import edit_users
+from kproxy.users.verifier import ScramVerifier
+
 pytestmark = pytest.mark.integration
 
 SHELLS = ("bash", "zsh", "fish")
@@ -36,14 +42,25 @@ CASES = [
     ("kproxy run --log-level=de", "kproxy run --log-level=debug"),
     ("kproxy run --log-level de", "kproxy run --log-level debug"),
     ("kproxy run --ready-req", "kproxy run --ready-requires"),
-    ("kproxy run -c kpr", "kproxy run -c kproxy-of-mine.yaml"),
+    ("kproxy run -c kproxy-of", "kproxy run -c kproxy-of-mine.yaml"),
     ("kproxy tap --api Prod", "kproxy tap --api Produce"),
+    ("kproxy users remove users.yaml alice@ex", "kproxy users remove users.yaml alice@example.com"),
+    ("kproxy config check my.yaml --as bo", "kproxy config check my.yaml --as bob"),
+    ("kproxy migrate switch move.yaml --only group=or", "kproxy migrate switch move.yaml --only group=orders"),
+    ("kproxy migrate switch move.yaml --only=client-id=bi", "kproxy migrate switch move.yaml --only=client-id=billing"),
 ]
+# Where more must follow, no space is behind what was completed.
+UNFINISHED = ("kproxy migrate switch move.yaml --only tran\torders", "--only transactional-id=orders")
+_FILES = {
+    "kproxy-of-mine.yaml": "",
+    "my.yaml": "{bootstrap-servers: 'a:1', client-sasl: SCRAM-SHA-512, users-file: users.yaml}",
+    "move.yaml": "{name: shop, source: {bootstrap-servers: 'a:1'}, target: {bootstrap-servers: 'b:1'}}",
+}
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A command kproxy, a profile, and a file in the working directory."""
+    """A command kproxy, a profile, and files in the working directory."""
     program = tmp_path / "bin" / "kproxy"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m kproxy "$@"\n')
@@ -51,8 +68,15 @@ def env(tmp_path: Path) -> dict[str, str]:
     profile = tmp_path / "config" / "kproxy" / "staging.yaml"
     profile.parent.mkdir(parents=True)
     profile.touch()
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "kproxy-of-mine.yaml").touch()
+    work = tmp_path / "work"
+    work.mkdir()
+    for name, text in _FILES.items():
+        (work / name).write_text(text)
+    with edit_users(work / "users.yaml") as users:
+        verifier = ScramVerifier.from_password("SCRAM-SHA-512", "secret", iterations=4096)
+        users.update({name: User(name, {"SCRAM-SHA-512": verifier}, {}) for name in ("alice@example.com", "bob")})
+    client = RecordedClient("", "", "10.0.0.1", "billing", "java", 1.0, 2.0, {("groups", "orders"): 1.0})
+    write_usage(ObservedUsage(1.0, 2.0, (client,)), work / "kproxy-observed-shop.json")
     own = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
     return {
         **own,
@@ -81,7 +105,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until the terminal has shown this, and forget what it has shown up to there."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 200
         while text not in self._text:
             assert select.select([self._fd], [], [], max(0, end - time.monotonic()))[0], f"{text!r}: {self._text!r}"
             self._text += os.read(self._fd, 4096).decode(errors="replace")
@@ -104,7 +128,7 @@ def running(shell: str, env: dict[str, str], directory: Path) -> Iterator[Termin
         os.close(terminal)
 
 
-@pytest.mark.parametrize(("typed", "completed"), CASES, ids=[typed for typed, _ in CASES])
+@pytest.mark.parametrize(("typed", "completed"), [*CASES, UNFINISHED], ids=[typed for typed, _ in [*CASES, UNFINISHED]])
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_tab_completes(shell: str, typed: str, completed: str, env: dict[str, str], tmp_path: Path) -> None:
     need(shell)
@@ -123,7 +147,7 @@ def test_fish_completes(typed: str, completed: str, env: dict[str, str], tmp_pat
     script = f"kproxy completion fish | source; complete -C {shlex.quote(typed)}"
     done = subprocess.run(
         ["fish", "--no-config", "-c", script],
-        env=env, cwd=tmp_path / "work", capture_output=True, text=True, timeout=60, check=False,
+        env=env, cwd=tmp_path / "work", capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.stderr == ""
     assert completed.split()[-1] in [line.partition("\t")[0] for line in done.stdout.splitlines()]

@@ -18,6 +18,28 @@ if TYPE_CHECKING:
     from kproxy.migrate.switch.opening import PrintResult
     from kproxy.migrate.switch.report import SwitchResult
 
+
+def _observed_clients(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the clients that `--only` can name and that begin so, from the file of `observe`.
+
+    If there are none, return what a name can be of, such as `group=`.
+    """
+    from kproxy.base.completion import file_argument, is_plain_word
+    from kproxy.base.errors import ConfigError
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.client_selection import KINDS, selectable_names
+
+    file = file_argument(ctx)
+    try:
+        usage = read_observed(file, read_migration(file).name) if file is not None else None
+    except ConfigError:  # a shell has no place for an error
+        usage = None
+    names = selectable_names(usage.clients) if usage is not None else ()
+    words = sorted(f"{kind}={name}" for kind, name in names if is_plain_word(name))
+    begun = [word for word in words if word.startswith(incomplete)]
+    return begun or [f"{kind}=" for kind in KINDS if f"{kind}=".startswith(incomplete) and f"{kind}=" != incomplete]
+
+
 CHECK_ONLY = click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 LOG = click.option(
@@ -49,6 +71,7 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
     "--only",
     multiple=True,
     metavar="WHICH=NAME",
+    shell_complete=_observed_clients,
     help="Switch only these clients: group=GROUP, client-id=ID (it may end with *). [repeatable]",
 )
 @click.option(
@@ -158,6 +181,7 @@ def switch(
     "--only",
     multiple=True,
     metavar="WHICH=NAME",
+    shell_complete=_observed_clients,
     help="Roll back only these of the clients that were switched with --only. [repeatable]",
 )
 @AS_END

@@ -12,10 +12,11 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.groups import GroupMembers
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
+from kproxy.migrate.usage.replies import GROUPS, TRANSACTIONS, RecordedClient
 from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
 from kproxy.proxy.switching.positions import client_series
 
-GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
+KINDS = GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
 _SYNTAX = f"allowed: {GROUP}=GROUP, {CLIENT}=ID, {TRANSACTION}=ID, more of them with commas between"
 
 
@@ -53,7 +54,7 @@ class SelectedPart:
 
 def parse_selection(texts: Iterable[str], *, allow_split_readers: bool) -> ClientSelection | None:
     """Return the selection; None if no client is named. Raises ConfigError."""
-    names: dict[str, list[str]] = {GROUP: [], CLIENT: [], TRANSACTION: []}
+    names: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for text in texts:
         for item in text.split(","):
             kind, _, name = item.strip().partition("=")
@@ -65,6 +66,17 @@ def parse_selection(texts: Iterable[str], *, allow_split_readers: bool) -> Clien
     if not names[GROUP] and not names[CLIENT]:
         raise ConfigError(f"--only names no client; {_SYNTAX}")
     return ClientSelection(tuple(names[GROUP]), tuple(names[CLIENT]), tuple(names[TRANSACTION]), allow_split_readers)
+
+
+def selectable_names(clients: Iterable[RecordedClient]) -> frozenset[tuple[str, str]]:
+    """Return what `--only` can name of clients that were observed, as (kind, name)."""
+    names = set()
+    for client in clients:
+        names |= {(GROUP, name) for name in client.names(GROUPS)}
+        names |= {(TRANSACTION, name) for name in client.names(TRANSACTIONS)}
+        if client.client_id:
+            names.add((CLIENT, client.client_id))
+    return frozenset(names)
 
 
 def select_part(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,7 +14,12 @@ from threading import Thread
 import pytest
 
 from kproxy.config.options import all_settings
+from kproxy.migrate.usage.observed import ObservedUsage, write_usage
+from kproxy.migrate.usage.replies import RecordedClient
 from kproxy.proxy.admin.requests import MARK
+from kproxy.users.document import User
+from kproxy.users.editing import edit_users
+from kproxy.users.verifier import ScramVerifier
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +121,64 @@ def test_completion_shows_no_error() -> None:
 
 def test_completion_of_families() -> None:
     assert complete("kproxy config check kproxy.yaml pro") == ["plain,produce"]
+
+
+def write_users(path: Path, *names: str) -> None:
+    verifier = ScramVerifier.from_password("SCRAM-SHA-512", "secret", iterations=4096)
+    with edit_users(path) as users:
+        users.update({name: User(name, {"SCRAM-SHA-512": verifier}, {}) for name in names})
+
+
+def test_completion_of_users(tmp_path: Path) -> None:
+    """Of a users file. Names that a shell would not take as they are, and files with mistakes, are left out."""
+    path = tmp_path / "users.yaml"
+    write_users(path, "alice", "alice@example.com", "bob", "$(reboot)")
+    everyone = ["plain,alice", "plain,alice@example.com", "plain,bob"]
+    for command in ("add", "login", "remove"):
+        assert complete(f"kproxy users {command} {path} ") == everyone
+    assert complete(f"kproxy users remove {path} bob alice@ex") == ["plain,@example.com"]
+    assert complete("kproxy users remove ~/users.yaml b", HOME=str(tmp_path)) == ["plain,bob"]
+    path.chmod(0o644)
+    assert complete(f"kproxy users remove {path} ") == complete(f"kproxy users remove {tmp_path}/none ") == [""]
+    path.chmod(0o600)
+    path.write_text("users: [")
+    assert complete(f"kproxy users remove {path} ") == [""]
+
+
+def test_completion_of_users_of_a_configuration(tmp_path: Path) -> None:
+    """Those of its users file, and those whom its rules name."""
+    write_users(tmp_path / "users.yaml", "alice", "bob")
+    path = tmp_path / "kproxy.yaml"
+    path.write_text(
+        f"bootstrap-servers: a:1\nclient-sasl: SCRAM-SHA-512\nusers-file: {tmp_path}/users.yaml\n"
+        "rules: [user=alan user=team-* allow topic orders-*]\n"
+    )
+    assert complete(f"kproxy config check {path} --as al") == ["plain,alan", "plain,alice"]
+    assert complete("kproxy config check --as al") == [""]
+    path.write_text("rules: 1\n")
+    assert complete(f"kproxy config check {path} --as al") == complete("kproxy config check none --as al") == [""]
+
+
+def test_completion_of_observed_clients(tmp_path: Path) -> None:
+    """Of the file that `kproxy migrate observe` writes beside the file of the migration; else what a name can be of."""
+    path = tmp_path / "move.yaml"
+    path.write_text("{name: shop, source: {bootstrap-servers: 'a:1'}, target: {bootstrap-servers: 'b:1'}}")
+    switch = f"kproxy migrate switch {path} --only "
+    kinds = ["plain,group=", "plain,client-id=", "plain,transactional-id="]
+    assert complete(switch) == complete("kproxy migrate switch --only ") == kinds
+    assert complete(f"{switch}g") == ["plain,group="]
+    assert complete(f"{switch}group=") == complete(f"{switch}group=o") == [""]
+    uses = {("groups", "orders"): 1.0, ("groups", "$(reboot)"): 1.0, ("transactions", "tx-1"): 1.0}
+    seen = RecordedClient("", "", "10.0.0.1", "billing", "java", 1.0, 2.0, uses)
+    unnamed = replace(seen, client_id="", uses={("groups", "offers"): 1.0, ("reads", "topic"): 1.0})
+    observed = tmp_path / "kproxy-observed-shop.json"
+    write_usage(ObservedUsage(1.0, 2.0, (seen, unnamed)), observed)
+    names = ["plain,client-id=billing", "plain,group=offers", "plain,group=orders", "plain,transactional-id=tx-1"]
+    assert complete(switch) == complete(f"kproxy migrate rollback {path} --only ") == names
+    assert complete(f"{switch}group=or") == complete(f"{switch.strip()}=group=or") == ["plain,orders"]
+    assert complete(f"{switch}group=none") == [""]
+    observed.write_text("[")
+    assert complete(switch) == kinds
 
 
 def test_completion_of_files() -> None:

@@ -117,7 +117,7 @@ class ClusterConfig(TlsOptions, SaslOptions, ClientSaslOptions):
         kinds.ROUTE_MAP,
         "Connect to another address than the advertised one: kafka0:29092=localhost:9092, "
         "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
-        "other address. Maps with a host also apply to bootstrap servers.",
+        "other address. Maps with a host also apply to bootstrap servers and to forward.",
         repeatable=True,
         reload=Reload.DRAINS_ROUTES,
     )

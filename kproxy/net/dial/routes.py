@@ -62,12 +62,17 @@ class Routes:
 
     def only(self, label: str, advertised: Address) -> Route | None:
         """Return the only route to a node, or to a bootstrap server (`NO_NODE`), if a map or a command gives one."""
+        if (mapped := self._mapped(label, advertised)) is not None:
+            return Route(mapped, RouteKind.MAPPED)
+        local = self._forwarded(label, advertised)
+        return None if local is None else Route(local, RouteKind.FORWARDED)
+
+    def _mapped(self, label: str, advertised: Address) -> Address | None:
         for at, route_map in enumerate(self._maps):
             if route_map.matches(advertised, label):
                 self._used.add(at)
-                return Route(route_map.dial(advertised), RouteKind.MAPPED)
-        local = self._forwarded(label, advertised)
-        return None if local is None else Route(local, RouteKind.FORWARDED)
+                return route_map.dial(advertised)
+        return None
 
     def candidates(
         self, label: str, advertised: Address, learned: Iterable[Address] = (), unidentified: Iterable[Address] = ()
@@ -89,6 +94,10 @@ class Routes:
         """Return the route to a bootstrap server."""
         return self.only(NO_NODE, server) or Route(server, RouteKind.ADVERTISED)
 
+    def of_other_server(self, server: Address) -> Address:
+        """Return the address to dial for a server that is no broker: only maps apply to it."""
+        return self._mapped(NO_NODE, server) or server
+
     def unused_maps(self) -> list[RouteMap]:
-        """Return the maps that no node and no bootstrap server has matched so far."""
+        """Return the maps that no node and no other server has matched so far."""
         return [route_map for at, route_map in enumerate(self._maps) if at not in self._used]

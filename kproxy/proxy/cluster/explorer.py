@@ -93,7 +93,7 @@ class Explorer:
                 self.note(searched=True)
                 await self.nodes_known.wait()
             await self._try_nodes(list(self._topology.nodes))
-            for unused in self._dialer.routes.unused_maps():
+            for unused in self._dialer.unused_maps():
                 log.warning(MAP_UNUSED(address=unused, cluster=self.config.title))
         finally:
             self.note(bootstrap_asked=True, searched=True)

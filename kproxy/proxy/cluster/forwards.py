@@ -1,6 +1,7 @@
 """Local ports that are forwarded to something else than a broker, through the same hops, such as a schema registry.
 
-kproxy passes the bytes of both sides on as they come, and the end of each side's bytes as well.
+kproxy passes the bytes of both sides on as they come, and the end of each side's bytes as well. With several upstreams,
+the maps of the active one decide where a port leads; a flip to another one ends the connections.
 """
 
 from __future__ import annotations

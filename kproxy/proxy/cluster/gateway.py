@@ -229,6 +229,7 @@ class Gateway:
             self.parts[part] = to
         else:
             self.active = to
+            self.forwards.end()  # maps of this upstream may name other servers for them
         self._on_change()
 
     def replacement_problem(self) -> str:

@@ -23,7 +23,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.forwardcommands import ForwardCommands
-from kproxy.net.dial.routes import Route, Routes
+from kproxy.net.dial.routes import Route, RouteMap, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
@@ -242,8 +242,14 @@ class NodeDialer:
             self._on_news(fact)
 
     async def connect(self, address: Address) -> socket.socket:
-        """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
-        return await self._connector.connect(address)
+        """Connect to something that is no broker, through the same maps and hops. Raises UpstreamError."""
+        return await self._connector.connect(self.routes.of_other_server(address))
+
+    def unused_maps(self) -> list[RouteMap]:
+        """Return the maps that match no node, no bootstrap server and no target of a forwarded port."""
+        for forward in self._config.forward:
+            self.routes.of_other_server(forward.to)
+        return self.routes.unused_maps()
 
     async def dial(self, key: NodeKey | None, request: VersionsRequest | None = None) -> VerifiedConnection:
         """Connect to a node, or, for None, to a bootstrap server.

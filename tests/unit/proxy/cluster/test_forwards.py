@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.config.values import Forward
+from kproxy.config.values import Forward, Map
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.relay.selector import RelaySelector
@@ -206,6 +206,35 @@ async def test_a_forward_to_itself_is_no_loop(selector: RelaySelector) -> None:
         await there.all_gone()
         assert there.forward.accepted == 1
         assert "kproxy" in there.forward.problem
+
+
+@in_loop
+async def test_the_maps_of_the_active_upstream_choose_the_server(selector: RelaySelector) -> None:
+    async def say_green(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"green")
+        writer.close()
+
+    async with forwarded(selector, echo) as there, await asyncio.start_server(say_green, "127.0.0.1", 0) as green:
+        gateway, port = there.doorway.gateway, green.sockets[0].getsockname()[1]
+        blue_port = there.forward.to.port
+        other = gateway.config.replace(upstream="green", map=(Map.parse(f"127.0.0.1:{blue_port}=127.0.0.1:{port}"),))
+        upstream = gateway.upstreams["green"] = gateway._upstream(other)
+        assert not upstream.dialer.unused_maps(), "no warning that the map matches nothing"
+        reader, writer = await there.connect()
+        writer.write(b"x")
+        assert await reader.read(1) == b"x"
+        gateway.flip("green")
+        assert await reader.read() == b"", "the connection to the former server has ended"
+        writer.close()
+        reader, writer = await there.connect()
+        assert await reader.read() == b"green"
+        writer.close()
+        gateway.flip("")
+        reader, writer = await there.connect()
+        writer.write_eof()
+        assert await reader.read() == b"that was all"
+        writer.close()
+        await until(lambda: not there.forward.open, "no connection is open")
 
 
 @in_loop

@@ -84,6 +84,8 @@ class SwitchEntry:
     """Other parts that were moved to the target before."""
     again: bool = False
     """True if the whole cluster was switched before."""
+    users: tuple[str, ...] = ()
+    """The users whose clients were connected before, or had been observed."""
 
     @property
     def part(self) -> str:
@@ -159,7 +161,7 @@ class SwitchEntry:
                 MovedPart(str(part["name"]), _texts(part["clients"]), _texts(part["groups"]), bool(part["writes"]))
                 for part in record.pop("parts", ())
             )
-            for name in ("kproxies", "clients", "groups"):
+            for name in ("kproxies", "clients", "groups", "users"):
                 record[name] = _texts(record.get(name, ()))
             return cls(**{**record, "parts": parts, "decisions": decisions})
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -94,6 +94,14 @@ def expected_users(
     return users
 
 
+def named_users(migration: Migration, seen: Collection[str], *, back: bool) -> list[ExpectedUser]:
+    """Return the users that the file names and those that were seen, without rights, as in `expected_users`."""
+    return [
+        ExpectedUser(name, name if back else migration.target_user(name), name in seen, name in migration.users)
+        for name in sorted({*migration.users, *seen})
+    ]
+
+
 def used_rights(usage: ObservedUsage) -> dict[str, set[Right]]:
     """Return the rights that clients of each user have used at the kproxies while these were observed."""
     rights: dict[str, set[Right]] = {}

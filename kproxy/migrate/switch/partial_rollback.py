@@ -223,8 +223,9 @@ class PartialRollback(SwitchRun):
         self._positions.groups = groups | set(moved_part.groups)
         self.report_findings(check_part(part, self._positions.groups, members, clients))
         self.report_findings(check_clients(clients))
-        if not self.preflight.is_blocked:
-            with Admin(endpoints.source) as source:
+        with Admin(endpoints.source) as source:
+            self.check_logins(source, clients, last.source_upstream, part, back=True)
+            if not self.preflight.is_blocked:
                 self.wait_for_sessions(source, self._positions.groups.__contains__)
 
     def _hold_tasks(self) -> Mapping[Work, HoldTask]:

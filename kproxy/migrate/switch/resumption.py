@@ -10,16 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from kproxy.base.diagnostic import Diagnostic
+from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.process import start_time
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.format import LogWriter
-from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal, read_last_switch
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry, SwitchJournal, read_last_switch
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult
+from kproxy.migrate.switch.expected_users import named_users
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
+from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.opening import (
     PrintResult,
     SwitchScreen,
@@ -37,7 +39,9 @@ from kproxy.migrate.switch.report import (
 )
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.switch.source_use import UNREACHED, read_source_use
-from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
+from kproxy.migrate.switch.user_logins import check_users
+from kproxy.proxy.switching.participant import Phase
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, SwitchPlan, driver_id
 
 
 def read_last(migration: Migration) -> SwitchEntry | None:
@@ -76,7 +80,7 @@ def resume_or_abort(
     """
     section = require_switch_section(migration)
     with open_target(migration) as target, open_fleet(section) as kproxies:
-        driven = resume_drive(target, migration.name, kproxies, section, screen.log, abort=abort, lost=lost)
+        driven = resume_drive(target, migration, kproxies, section, screen.log, abort=abort, lost=lost)
         last = read_last_switch(target, migration.name) if driven is None else driven.entry
     if driven is not None and driven.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
         return SwitchResult(driven)
@@ -144,7 +148,7 @@ def _check_source(migration: Migration) -> Iterable[Diagnostic]:
 
 def resume_drive(
     target: str,
-    name: str,
+    migration: Migration,
     fleet: KproxyFleet,
     section: SwitchSection,
     log: LogWriter,
@@ -152,8 +156,11 @@ def resume_drive(
     abort: bool,
     lost: Iterable[str] = (),
 ) -> DriveResult | None:
-    """Continue a switch whose driver has died, or abort it. Returns None if there is none."""
-    with SwitchJournal(target, name) as journal:
+    """Continue a switch whose driver has died, or abort it. Returns None if there is none.
+
+    It goes back if all kproxies have committed, and a user cannot log in where clients would continue.
+    """
+    with SwitchJournal(target, migration.name) as journal:
         last = journal.read()
         if last is None or (last.ended and not lost):
             return None
@@ -167,6 +174,7 @@ def resume_drive(
         with _fleet_of_switch(fleet, remaining, entry.cluster) as participants:
             if not participants.kproxies:
                 raise ConfigError("--lost names every kproxy: start at least one, or start a new switch")
+            problems = [] if abort else _login_problems(fleet, participants, migration, entry, log)
             plan = SwitchPlan(
                 switch=entry.switch,
                 driver=driver_id(entry.driver_number + 1, secrets.token_hex(4)),
@@ -176,10 +184,34 @@ def resume_drive(
                 seconds=section.hold_seconds,
                 takes_over=True,
                 decided=entry.decision,
-                abort=abort,
+                abort=abort or bool(problems),
             )
             entry = replace(entry, kproxies=remaining, ended=False)
-            return Drive(plan, participants, journal, entry, {}, log).run()
+            driven = Drive(plan, participants, journal, entry, {}, log).run()
+            has_gone_back = driven.end is CoordinatorOutcome.UNDONE
+            return replace(driven, reasons=(*problems, *driven.reasons)) if has_gone_back else driven
+
+
+def _login_problems(
+    fleet: KproxyFleet, participants: KproxyFleet, migration: Migration, entry: SwitchEntry, log: LogWriter
+) -> list[str]:
+    """Return why users cannot log in where an interrupted switch would move clients; none if that is decided already.
+
+    Only if all kproxies have committed, the next driver can move clients on or back. Rights are left out: writes are
+    held meanwhile, and the preflight has tried them.
+    """
+    states = [reply for _, reply in participants.request_all(Kproxy.read_state) if isinstance(reply, ClusterReply)]
+    has_committed = [reply.state.switch == entry.switch and reply.state.phase is Phase.COMMITTED for reply in states]
+    if entry.decision is JournalDecision.RELEASED or len(states) < len(participants.kproxies) or not all(has_committed):
+        return []
+    seen = {*entry.users, *(client.user for reply in states for client in reply.clients if client.user)}
+    users = named_users(migration, seen, back=entry.what == ROLLBACK)
+    names = {split_name(kproxy.name)[0] for kproxy in participants.kproxies}
+    kproxies = fleet.subset([kproxy for kproxy in fleet.kproxies if kproxy.name in names])
+    findings = list(check_users(kproxies, [user for user in users if user.is_seen or not entry.part], entry.to))
+    for finding in findings:
+        log(f"{finding.severity}: {finding.subject}: {finding.text}")
+    return [f"{finding.subject}: {finding.text}" for finding in findings if finding.severity is ERROR]
 
 
 def _fleet_of_switch(fleet: KproxyFleet, names: Iterable[str], cluster: str) -> KproxyFleet:

@@ -26,10 +26,11 @@ from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.drive import Drive, DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
-from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
+from kproxy.migrate.switch.kproxy_replies import ClusterReply, ConnectedClient, KproxyReply
 from kproxy.migrate.switch.transactions import OpenTransaction
+from kproxy.migrate.switch.user_logins import check_users
 from kproxy.migrate.usage.observed import ObservedUsage
-from kproxy.proxy.switching.parts import split_unit
+from kproxy.proxy.switching.parts import Part, split_unit
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
 
 ReportFindings = Callable[[Iterable[Diagnostic]], None]
@@ -86,6 +87,8 @@ class SwitchRun:
         self.context, self.fleet, self.section = context, context.fleet, context.section
         self.preflight = PreflightResult()
         self.drive: Drive | None = None
+        self.users: tuple[str, ...] = ()
+        """The users whose clients are connected, or were observed."""
         self.has_replaced_copy = False
         """True if this has ended the copy that ran, and runs none itself any more."""
         self._abort_reason = ""
@@ -130,6 +133,22 @@ class SwitchRun:
         """Switch the unit with this name at each kproxy."""
         self.section = replace(self.section, cluster=name)
         self.fleet = self.fleet.subset([replace(kproxy, cluster=name) for kproxy in self.fleet.kproxies])
+
+    def check_logins(
+        self, source: Admin, clients: Iterable[ConnectedClient], upstream: str, part: Part | None, *, back: bool
+    ) -> None:
+        """Let each kproxy log in at this upstream for the users of these clients, and for those not connected now.
+
+        `source` is that of the file; `back`: clients are moved to it. `part`: only its clients are moved.
+        """
+        context, seen = self.context, {client.user for client in clients if client.user}
+        usage = context.usage if context.usage is None or part is None else context.usage.of_clients(part.has)
+        users, findings = preflight.read_expected_users(context.migration, source, seen, usage, back=back)
+        self.users = tuple(user.name for user in users if user.is_seen)
+        self.report_findings(findings)
+        self.report_findings(
+            check_users(context.fleet, [user for user in users if part is None or user.is_seen], upstream)
+        )
 
     def wait_for_sessions(self, admin: Admin, is_selected: Callable[[str], bool]) -> None:
         """Wait until these groups have no members on the side to which clients are moved.
@@ -188,6 +207,7 @@ class SwitchRun:
             to=target_upstream,
             kproxies=names,
             began=began,
+            users=self.users,
         )
         entry = complete_entry(last, replace(entry, again=was_switched_before(last)))
         self.drive = Drive(plan, self.fleet, journal, entry, tasks, self.context.log, show_hold=self.context.show_hold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, was_switched_before
 from kproxy.migrate.switch.unseen_check import UnseenCheck
-from kproxy.migrate.switch.user_logins import check_users
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
 
@@ -159,23 +158,13 @@ class SyncedSwitch(SwitchRun):
             clients = [client for reply in self.unit_replies() for client in reply.clients]
             affected = [client for client in clients if part is None or part.has(client.name)]
             self.report_findings(check_clients(affected, switched_before=was_switched_before(last)))
-            self._check_logins(sides, {client.user for client in affected if client.user})
+            back = setup.kind == ROLLBACK
+            self.check_logins(sides.target if back else sides.source, affected, setup.target_upstream, part, back=back)
             first = not was_switched_before(last) and not self._sync.others_write
             self.report_findings(preflight.check_clusters(sides, first=first))
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None
                 self.wait_for_sessions(sides.target, self._sync.groups)
-
-    def _check_logins(self, sides: ClusterPair, seen: Collection[str]) -> None:
-        """Let each kproxy log in for each user, also for those whose clients are not connected now."""
-        back = self._setup.kind == ROLLBACK
-        source = sides.target if back else sides.source
-        context = self.context
-        users, findings = preflight.read_expected_users(context.migration, source, seen, context.usage, back=back)
-        if self._setup.selection is not None:
-            users = [user for user in users if user.is_seen]
-        self.report_findings(findings)
-        self.report_findings(check_users(self.context.fleet, users, self._setup.target_upstream))
 
     def _choose_groups(self, parts: Sequence[MovedPart], members: GroupMembers) -> None:
         """Choose the groups whose positions are translated: not those that already continue on the target."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,10 @@ class ObservedUsage:
     def is_complete(self) -> bool:
         """True if all that passed any kproxy is recorded."""
         return bool(self.kproxies) and all(kproxy.is_complete for kproxy in self.kproxies)
+
+    def of_clients(self, selects: Callable[[str], bool]) -> ObservedUsage:
+        """Return the usage without clients whose client ids are not selected."""
+        return replace(self, clients=tuple(client for client in self.clients if selects(client.client_id)))
 
     def written(self) -> Mapping[TopicPartition, RecordedPartition]:
         """Return what was written by partition; of upstreams other than the source's, nothing is here."""

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kproxy import __version__
+from kproxy.migrate.switch.fleet import LOGINS_PATH
 from kproxy.proxy.admin.requests import MARK
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.participant import (
@@ -25,6 +26,7 @@ from kproxy.proxy.switching.participant import (
     restart,
     settle,
 )
+from kproxy.proxy.switching.userchecks import LoginOutcome, UserCheck, UserCheckRequest, parse_request
 
 TOKEN = "the-token-of-some-tests"
 
@@ -34,7 +36,8 @@ class FakeKproxy:
     """A kproxy without clients.
 
     `upstreams`: cluster ids by name. `moments`: each phase it was in. `harm` gets each request (None: a GET) and may
-    answer it with bytes, or raise; None lets the request pass.
+    answer it with bytes, or raise; None lets the request pass. `outcomes` of logins, by user; others are OWN. `logins`:
+    the names of users elsewhere than at blue. `checked`: the requests to log in for users.
     """
 
     upstreams: Mapping[str, str]
@@ -45,6 +48,9 @@ class FakeKproxy:
     clock: float = 0.0
     doubts: Sequence[str] = ()
     clients: Sequence[Mapping[str, Any]] = ()
+    outcomes: Mapping[str, LoginOutcome] = field(default_factory=dict)
+    logins: Mapping[str, str] = field(default_factory=dict)
+    checked: list[UserCheckRequest] = field(default_factory=list)
     unanswered: int = 0
     state: ParticipantState = field(init=False)
     moments: list[tuple[str, str]] = field(default_factory=list)
@@ -98,6 +104,18 @@ class FakeKproxy:
             return 409, {"problem": made.problem, "cluster": self.shown()}
         return 200, {"problem": "", "cluster": self.shown()}
 
+    def log_in(self, request: UserCheckRequest) -> object:
+        self.checked.append(request)
+        logins = {} if request.upstream == "blue" else self.logins
+        outcomes = {user: self.outcomes.get(user, LoginOutcome.OWN) for user in request.users}
+        return {
+            "problem": "",
+            "users": {
+                user: UserCheck(outcome, logins.get(user, user), "" if outcome is LoginOutcome.OWN else "no").to_json()
+                for user, outcome in outcomes.items()
+            },
+        }
+
 
 class Cut(Exception):
     """The connection ends without an answer."""
@@ -113,7 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self._allowed():
+        if not self._allowed():
+            return
+        if self.path == LOGINS_PATH:
+            self._answer(200, json.dumps(self.fake.log_in(parse_request(body))).encode())
+        else:
             command = asjson.parse_command(body)[1]
             assert isinstance(command, Command)
             self._do(command)

@@ -136,7 +136,7 @@ class Site:
 
     def resume(self, *, abort: bool = False) -> DriveResult | None:
         return resume_drive(
-            self.endpoints.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
+            self.endpoints.target, self.migration, self.fleet, self.section, self.said.append, abort=abort
         )  # fmt: skip
 
     def afterwards(self) -> list[str]:

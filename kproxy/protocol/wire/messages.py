@@ -32,6 +32,7 @@ SHORT = 32 * 1024
 """The longest response that a proxy's loop reads at once, in bytes: 5,000 structs take some milliseconds."""
 Fields = Mapping[str, Any]
 _Read = Callable[[Buffer, int], tuple[Any, int]]
+_Write = Callable[[list[bytes], Any], None]
 
 
 class MessageReader:
@@ -291,50 +292,108 @@ def encode_response(key: int, version: int, correlation_id: int, fields: Fields)
 
 def encode_fields(name: str, version: int, fields: Fields) -> bytes:
     """Return a message without its header."""
-    definition = _definition(name)
     out: list[bytes] = []
-    flexible = version in definition.flexible
-    _write_struct(out, split_fields(definition.fields, version)[0], version, flexible, fields)
+    _message_writer(name, version)(out, fields)
     return b"".join(out)
 
 
-_definition = cache(load_message)
-_PACK = {kind: struct.Struct(">" + letter).pack for kind, letter in FORMATS.items()}
+@cache
+def _message_writer(name: str, version: int) -> _Write:
+    definition = load_message(name)
+    return _struct_writer(definition.fields, version, version in definition.flexible)
+
+
 _EMPTY: Fields = {"string": b"", "bytes": b"", "records": b"", "uuid": bytes(16)}
 
 
-def _write_struct(out: list[bytes], fields: Sequence[Field], version: int, flexible: bool, values: Fields) -> None:
-    """Write the fields that this version has."""
-    for field in fields:
-        if not field.type.startswith("[]"):
-            value = values.get(field.name, {} if field.fields else _EMPTY.get(field.type, 0))
-            _write(out, field, field.type, version, flexible, value)
-            continue
-        elements = values.get(field.name, ())
+def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> _Write:
+    """Return the function that writes the fields that this version has."""
+    steps: list[tuple[str, Any, Any, _Write | None]] = []  # of fixed fields together, or of one other, as in the reader
+    fixed: list[Field] = []
+
+    def join_fixed() -> None:
+        if fixed:
+            pack = struct.Struct(">" + "".join(FORMATS[field.type] for field in fixed)).pack
+            steps.append(("", [(field.name, _EMPTY.get(field.type, 0)) for field in fixed], pack, None))
+            fixed.clear()
+
+    for field in split_fields(tuple(fields), version)[0]:
+        if field.type in FORMATS:
+            fixed.append(field)
+        else:
+            join_fixed()
+            empty = () if field.type.startswith("[]") else {} if field.fields else _EMPTY[field.type]
+            steps.append((field.name, empty, None, _value_writer(field, version, flexible)))
+    join_fixed()
+
+    def write(out: list[bytes], values: Any) -> None:
+        for name, default, pack, write_value in steps:
+            if write_value is None:
+                out.append(pack(*[values.get(each, empty) for each, empty in default]))
+            else:
+                write_value(out, values.get(name, default))
+        if flexible:
+            out.append(b"\0")
+
+    return write
+
+
+def _value_writer(field: Field, version: int, flexible: bool) -> _Write:
+    if field.type.startswith("[]"):
+        return _array_writer(field, version, flexible)
+    if not field.fields:
+        return _text_writer(field.type, flexible)
+    write_struct = _struct_writer(field.fields, version, flexible)
+    if version not in field.nullable:
+        return write_struct
+
+    def write_nullable(out: list[bytes], value: Any) -> None:
+        out.append(b"\xff" if value is None else b"\1")
+        if value is not None:
+            write_struct(out, value)
+
+    return write_nullable
+
+
+def _array_writer(field: Field, version: int, flexible: bool) -> _Write:
+    kind = field.type[2:]
+    write_element: _Write | None = None  # of numbers, which are written all at once
+    number = FORMATS.get(kind, "") if not field.fields else ""
+    if field.fields:
+        write_element = _struct_writer(field.fields, version, flexible)
+    elif SIZES.get(kind, 16) >= 16:
+        write_element = _uuid if kind in FORMATS else _text_writer(kind, flexible)
+
+    def write(out: list[bytes], elements: Any) -> None:
         count = -1 if elements is None else len(elements)
         out.append(uvarint(count + 1) if flexible else INT32.pack(count))
-        if field.fields:  # their fields are looked up once
-            inner = split_fields(field.fields, version)[0]
+        if write_element is None:
+            out.append(struct.pack(f">{max(0, count)}{number}", *elements or ()))
+        else:
             for element in elements or ():
-                _write_struct(out, inner, version, flexible, element)
-            continue
-        for element in elements or ():
-            _write(out, field, field.type[2:], version, flexible, element)
-    if flexible:
-        out.append(b"\0")
+                write_element(out, element)
+
+    return write
 
 
-def _write(out: list[bytes], field: Field, kind: str, version: int, flexible: bool, value: Any) -> None:
-    if field.fields:
-        if kind == field.type and version in field.nullable:
-            out.append(b"\xff" if value is None else b"\1")
-        if value is not None:
-            _write_struct(out, split_fields(field.fields, version)[0], version, flexible, value)
-    elif kind in FORMATS:
-        out.append(_PACK[kind](value))
-    elif value is None:
-        out.append(b"\0" if flexible else (INT16 if kind == "string" else INT32).pack(-1))
-    elif kind == "string":
-        out.append(string(value.encode() if isinstance(value, str) else value, compact=flexible))
-    else:
-        out += (uvarint(len(value) + 1) if flexible else INT32.pack(len(value)), value)
+def _uuid(out: list[bytes], value: Any) -> None:
+    out.append(value)
+
+
+def _text_writer(kind: str, flexible: bool) -> _Write:
+    """Return the function for strings, bytes or records, which are None for null."""
+    null = b"\0" if flexible else (INT16 if kind == "string" else INT32).pack(-1)
+
+    def write_string(out: list[bytes], value: Any) -> None:
+        if value is None:
+            out.append(null)
+        else:
+            out.append(string(value.encode() if isinstance(value, str) else value, compact=flexible))
+
+    def write_bytes(out: list[bytes], value: Any) -> None:
+        if value is None:
+            out.append(null)
+        else:
+            out += (uvarint(len(value) + 1) if flexible else INT32.pack(len(value)), value)
+
+    return write_string if kind == "string" else write_bytes

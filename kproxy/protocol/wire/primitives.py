@@ -97,6 +97,8 @@ def skip_tags(buffer: Buffer, at: int, end: int) -> int:
 
 def uvarint(value: int, width: int = 0) -> bytes:
     """Encode an unsigned varint, padded with redundant continuation bytes to `width` bytes if asked."""
+    if 0 <= value < 0x80 and width <= 1:
+        return bytes((value,))
     out = list[int]()
     while True:
         byte = value & 0x7F

@@ -44,15 +44,20 @@ class MessageReader:
 
     def __init__(self, name: str, version: int, located: Collection[str] = ()) -> None:
         self.indexes: list[int] = []
+        self._left = 0  # how many structs and strings in arrays may still be read
         definition = load_message(name)
         self._version, self._flexible, self._located = version, version in definition.flexible, located
         self._has_header_tags = self._flexible and name != "ApiVersionsResponse"  # KIP-511
         self._fields = definition.fields
         self._read = self._struct(definition.fields)
 
-    def read(self, buffer: Buffer, at: int = 0) -> dict[str, Any]:
-        """Read a message that begins behind its correlation or client id. Raises Underflow and WireError."""
+    def read(self, buffer: Buffer, at: int = 0, most: int = 1 << 31) -> dict[str, Any]:
+        """Read a message that begins behind its correlation or client id. Raises Underflow and WireError.
+
+        `most`: how many structs and strings its arrays may have, all together.
+        """
         self.indexes.clear()
+        self._left = most
         try:
             if self._has_header_tags:
                 at = skip_tags(buffer, at, len(buffer))
@@ -161,6 +166,9 @@ class MessageReader:
                 return None, at
             if together is not None:
                 return struct.unpack_from(f">{count}{together}", buffer, at), at + count * SIZES[kind]
+            self._left -= count
+            if self._left < 0:
+                raise malformed("a message has more structs and strings in its arrays than kproxy reads at once")
             elements = []
             for _ in range(count):
                 element, at = read(buffer, at)
@@ -240,10 +248,10 @@ class Request(NamedTuple):
 _read_header = struct.Struct(">hhih").unpack_from
 
 
-def read_request(frame: Buffer) -> Request:
-    """Read a request, a whole frame. Raises Underflow and WireError."""
+def read_request(frame: Buffer, most: int = 1 << 31) -> Request:
+    """Read a request, a whole frame; for `most` see `MessageReader.read`. Raises Underflow and WireError."""
     key, version, correlation_id, client_id = _read_header(frame, 4)
-    fields = request_reader(key, version).read(frame, 14 + max(0, client_id))
+    fields = request_reader(key, version).read(frame, 14 + max(0, client_id), most)
     return Request(key, version, correlation_id, fields)
 
 

@@ -29,6 +29,8 @@ def malformed(text: str) -> WireError:
 
 def read_uvarint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 5 bytes and 32 bits (KIP-482)."""
+    if at < end and (byte := buffer[at]) < 0x80:  # nearly always
+        return byte, at + 1
     value = shift = 0
     while at < end:
         byte = buffer[at]
@@ -85,6 +87,8 @@ def read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> 
 
 def skip_tags(buffer: Buffer, at: int, end: int) -> int:
     """Return the offset after a tag buffer (KIP-482): count, then tag, size and bytes of each."""
+    if at < end and not buffer[at]:
+        return at + 1
     count, at = read_uvarint(buffer, at, end)
     for _ in range(count):
         _, at = read_uvarint(buffer, at, end)

@@ -1,11 +1,12 @@
 """Access rules at work: refuses the requests that the access rules of a cluster forbid. Sans-IO.
 
-    apis         the table of all APIs: their families, the names in their requests, and how a refusal looks
-    names        reads the names of topics, groups and transactional ids in requests
-    refusals     the answers to refused requests, with Kafka's own errors
-    produce      Produce requests: their topics, without their records, and what is left of one without some
-    autocreate   Metadata requests that create no topic
-    authorizer   judges the requests of one session
+    apis           the table of all APIs: their families, the names in their requests, and how a refusal looks
+    names          reads the names of topics, groups and transactional ids in requests
+    refusals       the answers to refused requests, with Kafka's own errors
+    produce        Produce requests: their topics, without their records, and what is left of one without some
+    autocreate     Metadata requests that create no topic
+    sessionrules   the rules as the sessions of one user need them
+    authorizer     judges the requests of one session
 
 The rules are in `kproxy.config.access`. A rule is about a family of APIs and a name, and
 perhaps about some of the users who log in at kproxy: then a session has other rules as soon as its user is known.
@@ -23,7 +24,7 @@ perhaps about some of the users who log in at kproxy: then a session has other r
    say no. Of older requests kproxy makes one of version 4, and of the response one of their version.
  * Reads cost nothing more: only the APIs of which something is forbidden are judged. The first bytes of a request
    decide about groups and transactional ids, and such a request passes as it comes. Of a refused Produce request,
-   kproxy skips the records as they come. All else is bounded: `LONGEST_ANSWERED` and its neighbours. What many
-   requests of one read cost is bounded too: after `TURN` of it, the rest waits for the next turn of the loop.
+   kproxy skips the records as they come. All else is bounded: `LONGEST_DECODED` and its neighbours. A large request is
+   judged in steps. After `TURN` of work for one request or several, the rest waits for the next turn of the loop.
  * The rules prevent mistakes. They replace no ACLs: a client that can reach the brokers need not use kproxy.
 """

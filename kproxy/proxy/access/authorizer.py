@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from kproxy.base.errors import WireError
 from kproxy.base.messages.sessions import (
@@ -12,13 +11,13 @@ from kproxy.base.messages.sessions import (
     ACCESS_REQUEST_TOO_LARGE,
 )
 from kproxy.base.printable import one_line
-from kproxy.config.access import FAMILIES, AccessRules, Decision, Extent
-from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.config.access import Decision, Extent
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed
 from kproxy.proxy.access import autocreate
-from kproxy.proxy.access.apis import BETWEEN_BROKERS, CHANGES, LOGINS, NAMED_BY_ID, OF_CLUSTER_USERS, READS, Change
-from kproxy.proxy.access.names import Name, Unnamed
+from kproxy.proxy.access.apis import BETWEEN_BROKERS, CHANGES, OF_CLUSTER_USERS, Change
+from kproxy.proxy.access.names import LONGEST_DECODED, Name, cost_of, decode_request
 from kproxy.proxy.access.produce import (
     ProduceReader,
     ProduceTopic,
@@ -26,7 +25,8 @@ from kproxy.proxy.access.produce import (
     with_refused_topics,
     without_topics,
 )
-from kproxy.proxy.access.refusals import Refusal, answer, flat_answer
+from kproxy.proxy.access.refusals import Refusal, answer_in_steps, flat_answer
+from kproxy.proxy.access.sessionrules import RefusedRequest, SessionRules
 from kproxy.proxy.relay.calls import Call, Calls, GuardVerdict, SelectedCalls
 from kproxy.proxy.relay.judged import ChangedCall, DiscardedRequest, JudgedCall, SubstitutedRequest
 
@@ -36,85 +36,11 @@ LONGEST_PRODUCE = 2 * 1024 * 1024
 """The most bytes of a Produce request to several topics that kproxy keeps until it can judge it, if the rules differ
 for topics. Java's max.request.size is 1 MiB by default; librdkafka writes to one partition with each request."""
 TURN = 128
-"""What requests may cost in one turn of the loop, each 1 and 1 more for each KiB that is examined."""
-_LONGEST_TEXT, _LONGEST_NAME = 400, 100
+"""What requests may cost in one turn of the loop, each 1 and 1 more for each 32 bytes that a step of its judgement
+examines, or for 32 patterns with which names are compared. With one step too many, a turn takes a few milliseconds."""
+_PATTERN_COST, _PATTERNS_OF_STEP = 5, 1024
+_LONGEST_NAME = 100
 _OTHER_USERS = Decision(False, "clients log in at kproxy (--client-sasl), not with users and tokens of the cluster")
-_UNKNOWN_NAME = Decision(False, "the request names a topic by its id, about which no rule can decide")
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedRequest:
-    """A request that was refused, in whole or in part."""
-
-    api: str
-    key: int
-    correlation_id: int
-    family: str
-    name: str
-    """The first name that is forbidden, escaped and cut; "" if the family has none."""
-    reason: str
-    """The option that forbids it, in words."""
-    error: int
-    """Kafka's error code."""
-    in_part: bool = False
-    """Something of it reaches the broker."""
-    user: str = ""
-    """The user who has logged in at kproxy, escaped and cut."""
-
-
-class SessionRules:
-    """The access rules of a cluster, as sessions need them whose clients have logged in as one user, or not at all.
-
-    `has_users`: clients log in at kproxy, and all users share kproxy's login to the brokers. So no client may have
-    passwords or delegation tokens of the cluster: they would be of kproxy's user, or of no use here.
-    """
-
-    def __init__(self, all_rules: AccessRules, *, has_users: bool = False, user: str = "") -> None:
-        self.rules = rules = all_rules.for_user(user)
-        self.user = user
-        self.refused: Collection[int] = OF_CLUSTER_USERS if has_users else ()
-        self.extents: Mapping[str, Extent] = {family: rules.extent(family) for family in FAMILIES}
-        self.newest = {
-            key: version
-            for family, versions in NAMED_BY_ID.items()
-            # A client learns the versions before its user is known.
-            if self.extents[family] is Extent.SOME or family in all_rules.families_by_user
-            for key, version in versions.items()
-        }
-        self.free = {*LOGINS, *READS, *(key for key, change in CHANGES.items() if self._is_free(APIS[key], change))}
-        """The APIs that pass unread."""
-        if self.extents["topic"] is not Extent.ALL:
-            self.free.remove(ApiKey.METADATA)
-        self.free.difference_update(self.refused)
-
-    def _is_free(self, key: ApiKey, change: Change) -> bool:
-        families = {
-            ApiKey.INIT_PRODUCER_ID: ("transaction", "produce"),
-            ApiKey.ADD_PARTITIONS_TO_TXN: ("transaction", "produce"),
-            ApiKey.ADD_OFFSETS_TO_TXN: ("transaction", "group"),
-            ApiKey.TXN_OFFSET_COMMIT: ("transaction", "group"),
-            ApiKey.ALTER_CONFIGS: ("admin", "topic", "group"),
-            ApiKey.INCREMENTAL_ALTER_CONFIGS: ("admin", "topic", "group"),
-        }.get(key, (change.family,))
-        return all(self.extents[family] is Extent.ALL for family in families)
-
-    def forbidden_by(self, family: str, name: Name) -> Decision | None:
-        """Return the decision that forbids this; None if it is allowed."""
-        extent = self.extents[family]
-        if extent is Extent.ALL:
-            return None
-        if name is None:
-            return _UNKNOWN_NAME
-        if isinstance(name, Unnamed):
-            return None if extent is Extent.SOME else self.rules.decide(family, "*")
-        decision = self.rules.decide(family, name)
-        return None if decision.allows else decision
-
-    def text(self, family: str, reason: str) -> str:
-        """Return what a client gets to read: what forbids its request, and which names are allowed."""
-        allowed = self.rules.allowed_names(family)
-        names = f"; allowed {FAMILIES[family]}s: {', '.join(allowed)}" if allowed else ""
-        return one_line(f"kproxy refuses this: {reason}{names}", _LONGEST_TEXT)
 
 
 class SessionAuthorizer:
@@ -134,6 +60,9 @@ class SessionAuthorizer:
         self._resume = resume
         self._turn = -1.0  # the time of the present read,
         self._spent = 0  # and what its requests have cost
+        self._steps: Generator[int, None, GuardVerdict | bytes | DiscardedRequest] | None = None
+        # The rest of the judgement of the request that waits; or of Produce, its reader and what is decided so far.
+        self._held: tuple[ProduceReader, list[Decision | None]] | None = None
 
     def wrap(self, calls: Calls) -> Calls:
         """Return these calls, with those that it judges."""
@@ -172,26 +101,53 @@ class SessionAuthorizer:
     def _judge_change(
         self, change: Change, call: Call, request: Buffer, size: int
     ) -> GuardVerdict | bytes | DiscardedRequest:
+        """Do the next steps of a judgement, as many as this turn has room for."""
+        steps = self._steps or self._judge_in_steps(change, call, request, size)
+        self._steps = None
+        try:
+            while True:
+                self._spent += next(steps)
+                if self._spent > TURN:
+                    self._steps = steps
+                    self._resume()
+                    return GuardVerdict.HOLD
+        except StopIteration as end:
+            verdict: GuardVerdict | bytes | DiscardedRequest = end.value
+            return verdict
+
+    def _judge_in_steps(
+        self, change: Change, call: Call, request: Buffer, size: int
+    ) -> Generator[int, None, GuardVerdict | bytes | DiscardedRequest]:
+        """Judge a request. Yields what a step has cost; before the first one, the request must be whole."""
         names = change.read_names(request, call.key, call.version)
-        is_refused = call.key in self.rules.refused
-        decisions = [
-            (family, name, _OTHER_USERS if is_refused else self.rules.forbidden_by(family, name))
-            for family, name in names
-        ]
-        forbidden = [(family, name) for family, name, decision in decisions if decision is not None]
-        if not forbidden:
+        correlation_id, is_whole = _correlation_id(request), len(request) >= 4 + size
+        is_flat = change.is_flat(call.version)
+        # The buffer is not there any more in the next turn.
+        frame = b"" if is_flat else bytes(request[: 4 + min(size, LONGEST_DECODED)])
+        if len(names) > 1:
+            yield cost_of(request[: 4 + size])
+        forbidden, first = [], None
+        cost = 0
+        for family, name in names:
+            decision = _OTHER_USERS if call.key in self.rules.refused else self.rules.forbidden_by(family, name)
+            if decision is not None:
+                forbidden.append((family, name))
+                first = first or (family, name, decision.reason)
+            cost += self.rules.pattern_counts[family]
+            if cost > _PATTERNS_OF_STEP:
+                yield cost >> _PATTERN_COST
+                cost = 0
+        if first is None:
             return GuardVerdict.PASS
-        is_whole = len(request) >= 4 + size
-        family, name, reason = next(
-            (family, name, decision.reason) for family, name, decision in decisions if decision is not None
-        )
+        family, name, reason = first
         refusal = Refusal(call.key, forbidden, self.rules.text(family, reason))
-        correlation_id = _correlation_id(request)
-        if change.is_flat(call.version):
+        if is_flat:
             response = flat_answer(call.key, call.version, correlation_id, refusal)
         else:
-            self._spent += min(size, len(request)) >> 10
-            response = answer(request, refusal)
+            if not is_whole:
+                decode_request(frame)  # raises: more must come, or it is too large
+            yield cost_of(frame)
+            response = yield from answer_in_steps(frame, refusal)
         self._report(call, correlation_id, family, name, reason, refusal.error)
         return response if is_whole else _Discarded(call, correlation_id, lambda: response)
 
@@ -200,8 +156,11 @@ class SessionAuthorizer:
     def _judge_produce(
         self, call: Call, request: Buffer, size: int
     ) -> GuardVerdict | bytes | SubstitutedRequest | DiscardedRequest:
-        reader = ProduceReader(call.version)
-        reader.feed(request[: 4 + size])
+        held, self._held = self._held, None
+        reader, decisions = held or (ProduceReader(call.version), [])
+        if held is None:
+            reader.feed(request[: 4 + size])
+            self._spent += reader.elements >> 3
         is_whole = len(request) >= 4 + size
         if reader.acks is None:
             raise Underflow
@@ -210,15 +169,34 @@ class SessionAuthorizer:
             may_decide = reader.has_all_topics or (reader.count == 1 and reader.topics)
             if not may_decide and not is_whole:
                 return self._await(call, size, LONGEST_PRODUCE)
-            decisions = [(topic, self.rules.forbidden_by("produce", reader.name(topic))) for topic in reader.topics]
-            refused = [topic for topic, decision in decisions if decision is not None]
+            if not self._decide_topics(reader, decisions):
+                return self._hold_produce(reader, decisions)
+            refused = [topic for topic, decision in zip(reader.topics, decisions, strict=True) if decision is not None]
             if not refused:
                 return GuardVerdict.PASS
-            reason = next(decision.reason for _, decision in decisions if decision is not None)
+            reason = next(decision.reason for decision in decisions if decision is not None)
         else:
             refused = reader.topics
             reason = self.rules.rules.decide("produce", "*").reason
-        self._spent += len(reader.topics) >> 5
+        if self._spent > TURN and held is None and reader.has_all_topics:  # the answer is work for another turn
+            return self._hold_produce(reader, decisions)
+        return self._refuse_produce(call, request, size, reader, refused, reason)
+
+    def _hold_produce(self, reader: ProduceReader, decisions: list[Decision | None]) -> GuardVerdict:
+        self._held = reader, decisions
+        self._resume()
+        return GuardVerdict.HOLD
+
+    def _refuse_produce(
+        self,
+        call: Call,
+        request: Buffer,
+        size: int,
+        reader: ProduceReader,
+        refused: Sequence[ProduceTopic],
+        reason: str,
+    ) -> GuardVerdict | bytes | SubstitutedRequest | DiscardedRequest:
+        extent, is_whole = self.rules.extents["produce"], len(request) >= 4 + size
         correlation_id = _correlation_id(request)
         text = self.rules.text("produce", reason)
         name = reader.name(refused[0]) if refused else None
@@ -236,6 +214,18 @@ class SessionAuthorizer:
         if is_whole:
             return refused_response(refused, call.version, correlation_id, text)
         return _DiscardedProduce(call, correlation_id, text)
+
+    def _decide_topics(self, reader: ProduceReader, decisions: list[Decision | None]) -> bool:
+        """Add what forbids each of the topics to the decisions; return False if the rest waits for the next turn."""
+        cost = 0
+        for topic in reader.topics[len(decisions) :]:
+            if cost and self._spent + (cost >> _PATTERN_COST) > TURN:
+                self._spent += cost >> _PATTERN_COST
+                return False
+            decisions.append(self.rules.forbidden_by("produce", reader.name(topic)))
+            cost += self.rules.pattern_counts["produce"]
+        self._spent += cost >> _PATTERN_COST
+        return True
 
     def _substitute(
         self, call: Call, request: Buffer, reader: ProduceReader, refused: Sequence[ProduceTopic], text: str

@@ -18,7 +18,9 @@ from kproxy.protocol.wire.messages import SHORT, Request, read_request
 from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, skip_tags
 
 LONGEST_DECODED = SHORT
-"""The most bytes of a request that kproxy decodes to judge or to answer it: some milliseconds of work."""
+"""The most bytes of a request that kproxy decodes to judge or to answer it."""
+MOST_DECODED = 2_000
+"""The most structs and strings of such a request: a few milliseconds of work."""
 
 
 class Unnamed(Enum):
@@ -34,6 +36,11 @@ ReadNames = Callable[[Buffer, int, int], Sequence[tuple[str, Name]]]
 _read_head = Struct(">iI").unpack_from
 # Resource types of AlterConfigs, as in Kafka's ConfigResource.Type.
 _RESOURCES = {2: "topic", 32: "group"}
+
+
+def cost_of(request: Buffer) -> int:
+    """Return what one step of the work for a request costs, in the unit of the authorizer: an element has few bytes."""
+    return len(request) >> 5
 
 
 def body_at(frame: Buffer, key: int, version: int) -> int:
@@ -130,7 +137,7 @@ def decode_request(frame: Buffer) -> Request:
         raise Underflow
     if INT16.unpack_from(frame, 12)[0] < -1:
         raise malformed("a request's header has a string of negative length")
-    return read_request(frame[: 4 + size])
+    return read_request(frame[: 4 + size], MOST_DECODED)
 
 
 def _fields(frame: Buffer) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from kproxy.protocol.wire.primitives import (
 )
 from kproxy.proxy.access.names import Name, body_at, decode
 
-MOST_PARTITIONS = 2_000
-"""The most topics and partitions of one request that kproxy reads: some milliseconds of work."""
+MOST_PARTITIONS = 1_000
+"""The most topics and partitions of one request that kproxy reads: a few milliseconds of work."""
 BATCH_HEAD = 61
 """The bytes of a record batch before its records."""
 _API = ApiKey.PRODUCE
@@ -46,8 +46,9 @@ class ProduceReader:
 
     `acks` is None until it has been read. `count` is the number of topics, -1 until it has been read; it stands at
     frame[count_at:topics_at]. The last of `topics` may not be complete yet; its `partition_count` partitions stand at
-    frame[partitions_at:]. `on_batch` receives the topic, the number of a partition, and the first BATCH_HEAD
-    bytes of its records, or all if there are fewer.
+    frame[partitions_at:]. `elements` is the number of topics and partitions, as far as their counts have been read.
+    `on_batch` receives the topic, the number of a partition, and the first BATCH_HEAD bytes of its records, or all if
+    there are fewer.
     """
 
     def __init__(self, version: int, on_batch: Callable[[ProduceTopic, int, Buffer], None] | None = None) -> None:
@@ -59,7 +60,7 @@ class ProduceReader:
         self._passed = 0  # bytes before `_rest`
         self._topics_left = self._partitions_left = 0
         self._step: Callable[[Buffer, int, int], int] | None = self._head
-        self._elements = 0
+        self.elements = 0
         self.transactional_id: bytes | None = None
         self.acks: int | None = None
         self.count = -1
@@ -115,8 +116,8 @@ class ProduceReader:
         return at
 
     def _count(self, elements: int) -> None:
-        self._elements += elements
-        if self._elements > MOST_PARTITIONS:
+        self.elements += elements
+        if self.elements > MOST_PARTITIONS:
             raise malformed(
                 f"a Produce request that the rules must judge has over {MOST_PARTITIONS} topics and partitions"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.protocol.wire.api import ApiKey
@@ -10,32 +10,32 @@ from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import encode_response
 from kproxy.protocol.wire.primitives import Buffer, malformed
 from kproxy.proxy.access.apis import CHANGES, ERRORS, OF_CLUSTER_USERS, Answer, Change, Copy, Each, Slot
-from kproxy.proxy.access.names import Name, decode, decode_request
+from kproxy.proxy.access.names import Name, cost_of, decode, decode_request
 
 MOST_ELEMENTS, MOST_NAMED = 2_000, 1_000
-"""The most elements of one array of a request that are answered one by one, and the most that are judged by their names
-too: some milliseconds of work."""
+"""The most elements of a request that are answered one by one, and the most of an array that are judged by their names
+too."""
 
 
 class Refusal:
     """Why a request is refused: what it names and may not, with families, and the text of the reason."""
 
     def __init__(self, key: int, forbidden: Sequence[tuple[str, Name]], text: str) -> None:
-        self.key, self.text = key, text
+        self.key, self.text = key, text.encode()
         # What forbids the request whatever its elements are.
-        self._is_whole = any(family == "transaction" for family, _ in forbidden)
-        self._families: dict[Name, str] = {}  # of each name, by which the error of an element is looked up
-        for family, name in forbidden:
-            self._families.setdefault(name, family)
-        self.error = self._error("transaction" if self._is_whole else forbidden[0][0])
+        is_whole = any(family == "transaction" for family, _ in forbidden)
+        self.error = self._error("transaction" if is_whole else forbidden[0][0])
         """The error of the request as a whole."""
+        self._others = self.error if is_whole else ErrorCode.OPERATION_NOT_ATTEMPTED
+        errors = {family: self._error(family) for family in {family for family, _ in forbidden}}
+        self._errors: dict[Name, ErrorCode] = {}
+        if not is_whole:
+            for family, name in forbidden:
+                self._errors.setdefault(name, errors[family])
 
     def error_of(self, name: Name) -> ErrorCode:
         """Return the error of one element of the request, by its name."""
-        if self._is_whole:
-            return self.error
-        family = self._families.get(name)
-        return ErrorCode.OPERATION_NOT_ATTEMPTED if family is None else self._error(family)
+        return self._errors.get(name, self._others)
 
     def _error(self, family: str) -> ErrorCode:
         if self.key == ApiKey.INIT_PRODUCER_ID and family == "produce":
@@ -51,53 +51,73 @@ def change_of(key: int) -> Change:
 
 def flat_answer(key: int, version: int, correlation_id: int, refusal: Refusal) -> bytes:
     """Return the answer to a request of an API whose answer has nothing of the request."""
-    return _encode(key, version, correlation_id, {}, refusal)
+    return encode_response(key, version, correlation_id, _answer_fields(key, version, {}, refusal))
 
 
-def answer(request: Buffer, refusal: Refusal) -> bytes:
-    """Return the answer to this request, a frame. Raises Underflow if it is not whole, and WireError."""
+def answer_in_steps(request: Buffer, refusal: Refusal) -> Generator[int, None, bytes]:
+    """Return the answer to this request, a frame, in steps of which each has a turn of the loop.
+
+    Yields what a step has cost, in the unit of the authorizer. Raises Underflow if the request is not whole, and
+    WireError.
+    """
     key, version, correlation_id, fields = decode_request(request)
-    return _encode(key, version, correlation_id, fields, refusal)
+    yield cost_of(request)
+    values = _answer_fields(key, version, fields, refusal)
+    yield cost_of(request)
+    return encode_response(key, version, correlation_id, values)
 
 
-def _encode(key: int, version: int, correlation_id: int, request: Mapping[str, Any], refusal: Refusal) -> bytes:
-    fields = _struct(change_of(key).answer(version), request, refusal, refusal.error)
-    return encode_response(key, version, correlation_id, fields)
+def _answer_fields(key: int, version: int, request: Mapping[str, Any], refusal: Refusal) -> dict[str, Any]:
+    return _Layout(change_of(key).answer(version), refusal).struct(request, refusal.error)
 
 
-def _struct(shape: Answer, request: Any, refusal: Refusal, error: ErrorCode) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in shape.items():
-        if value is Slot.ERROR:
+class _Layout:
+    """The fields of a struct in an answer, sorted once for all elements of an array by where their values come from."""
+
+    def __init__(self, shape: Answer, refusal: Refusal, left: list[int] | None = None) -> None:
+        self._refusal = refusal
+        self._left = [MOST_ELEMENTS] if left is None else left  # how many elements may still be answered
+        self._fixed = {name: value for name, value in shape.items() if not isinstance(value, Slot | Copy | Each)}
+        self._fixed |= {name: refusal.text for name, value in shape.items() if value is Slot.MESSAGE}
+        self._errors = [name for name, value in shape.items() if value is Slot.ERROR]
+        self._elements = [name for name, value in shape.items() if value is Slot.ELEMENT]
+        self._copies = [(name, value.field) for name, value in shape.items() if isinstance(value, Copy)]
+        self._arrays = [
+            (name, value, _Layout(value.fields, refusal, self._left))
+            for name, value in shape.items()
+            if isinstance(value, Each)
+        ]
+
+    def struct(self, request: Any, error: ErrorCode) -> dict[str, Any]:
+        """Return the struct for this struct, or this element, of the request."""
+        fields = dict(self._fixed)
+        for name in self._errors:
             fields[name] = error
-        elif value is Slot.MESSAGE:
-            fields[name] = refusal.text
-        elif value is Slot.ELEMENT:
+        for name in self._elements:
             fields[name] = request
-        elif isinstance(value, Copy):
-            if value.field in request:  # of this version
-                fields[name] = request[value.field]
-        elif isinstance(value, Each):
-            elements = list(_elements(value.field, request))
-            most = MOST_ELEMENTS if value.name is None else MOST_NAMED
-            if len(elements) > most:
-                raise malformed(f"a request that is refused names {len(elements)} things; kproxy answers {most}")
-            structs = [
-                _struct(value.fields, element, refusal, _element_error(value, element, refusal, error))
-                for element in elements
-            ]
-            if value.distinct:
-                structs = list({tuple(struct.values()): struct for struct in structs}.values())
-            fields[name] = structs
+        for name, copied in self._copies:
+            if copied in request:  # of this version
+                fields[name] = request[copied]
+        for name, each, inner in self._arrays:
+            fields[name] = self._structs(each, inner, list(_elements(each.field, request)), error)
+        return fields
+
+    def _structs(self, each: Each, inner: _Layout, elements: list[Any], error: ErrorCode) -> list[dict[str, Any]]:
+        most = MOST_ELEMENTS if each.name is None else MOST_NAMED
+        self._left[0] -= len(elements)
+        if len(elements) > most or self._left[0] < 0:
+            named = max(len(elements), MOST_ELEMENTS - self._left[0])
+            raise malformed(f"a request that is refused names {named} things or more; kproxy answers {most}")
+        if each.name is None:
+            structs = [inner.struct(element, error) for element in elements]
         else:
-            fields[name] = value
-    return fields
-
-
-def _element_error(each: Each, element: Any, refusal: Refusal, error: ErrorCode) -> ErrorCode:
-    if each.name is None:
-        return error
-    return refusal.error_of(decode(element[each.name] if each.name else element))
+            error_of, name = self._refusal.error_of, each.name
+            structs = [
+                inner.struct(element, error_of(decode(element[name] if name else element))) for element in elements
+            ]
+        if each.distinct:
+            structs = list({tuple(struct.values()): struct for struct in structs}.values())
+        return structs
 
 
 def _elements(path: str, struct: Mapping[str, Any]) -> Iterator[Any]:

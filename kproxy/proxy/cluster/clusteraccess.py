@@ -21,7 +21,8 @@ from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import AccessStatus, RefusalStatus
 
 if TYPE_CHECKING:
-    from kproxy.proxy.access.authorizer import RefusedRequest, SessionAuthorizer, SessionRules
+    from kproxy.proxy.access.authorizer import SessionAuthorizer
+    from kproxy.proxy.access.sessionrules import RefusedRequest, SessionRules
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class ClusterAccess:
         self._has_users = has_users = config.clients_log_in
         self._session_rules: SessionRules | None = None  # of clients that have not logged in here
         if has_users or not self._rules.forbids_nothing:
-            from kproxy.proxy.access.authorizer import SessionRules  # few clusters have rules
+            from kproxy.proxy.access.sessionrules import SessionRules  # few clusters have rules
 
             self._session_rules = SessionRules(self._rules, has_users=has_users)
 
@@ -68,7 +69,7 @@ class ClusterAccess:
 
     def set_user(self, authorizer: SessionAuthorizer, user: str) -> None:
         """Judge the requests of a session from now on by the rules for this user."""
-        from kproxy.proxy.access.authorizer import SessionRules
+        from kproxy.proxy.access.sessionrules import SessionRules
 
         authorizer.rules = SessionRules(self._rules, has_users=self._has_users, user=user)
 

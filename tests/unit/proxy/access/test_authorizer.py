@@ -17,9 +17,10 @@ from kproxy.config.access import AccessRule, AccessRules, NamePattern
 from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.messages import encode_response, read_request, read_response, read_versions
 from kproxy.proxy.access.apis import BETWEEN_BROKERS, CHANGES, LOGINS, READS
-from kproxy.proxy.access.authorizer import LONGEST_PRODUCE, TURN, RefusedRequest, SessionAuthorizer, SessionRules
-from kproxy.proxy.access.names import LONGEST_DECODED
+from kproxy.proxy.access.authorizer import LONGEST_PRODUCE, TURN, SessionAuthorizer
+from kproxy.proxy.access.names import LONGEST_DECODED, MOST_DECODED
 from kproxy.proxy.access.produce import MOST_PARTITIONS
+from kproxy.proxy.access.sessionrules import RefusedRequest, SessionRules
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.guard import Guard, GuardRules
@@ -63,6 +64,13 @@ class Client:
         """Each piece comes with a read of its own."""
         return b"".join(bytes(self.conversation.from_client(piece, float(next(self._times)))) for piece in pieces)
 
+    def sends_and_waits(self, *pieces: bytes) -> bytes:
+        """As `sends`, and then as many turns of the loop as the rest takes."""
+        passed = self.sends(*pieces)
+        while self.conversation.hold_count:
+            passed += bytes(self.conversation.release(float(next(self._times))))
+        return passed
+
     def receives(self) -> bytes:
         return bytes(self.conversation.take_answers())
 
@@ -103,7 +111,7 @@ def test_the_table_has_each_api_once() -> None:
 
 
 def test_an_api_that_is_not_in_the_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.access.authorizer.READS", READS - {ApiKey.LIST_GROUPS})
+    monkeypatch.setattr("kproxy.proxy.access.sessionrules.READS", READS - {ApiKey.LIST_GROUPS})
     with pytest.raises(WireError, match="ListGroups"):
         Client().sends(request(ApiKey.LIST_GROUPS, 0, 1))
     with pytest.raises(WireError, match="kproxy"):  # and one that Kafka does not have yet
@@ -162,7 +170,7 @@ def test_a_large_request_that_is_allowed_passes_as_it_comes() -> None:
     assert client.conversation.buffered == 0
     assert client.sends(commit[40:]) == commit[40:]
     with pytest.raises(WireError) as caught:  # the same of another group is too large to be answered
-        Client(DEV_GROUPS).sends(ask(ApiKey.OFFSET_COMMIT, 2, {"GroupId": "other", "Topics": topics}))
+        Client(DEV_GROUPS).sends_and_waits(ask(ApiKey.OFFSET_COMMIT, 2, {"GroupId": "other", "Topics": topics}))
     assert caught.value.reason == "refused-request-too-large"
 
 
@@ -208,7 +216,7 @@ def test_a_huge_produce_request_to_one_allowed_topic_passes_as_it_comes() -> Non
 
 def test_a_request_with_more_partitions_than_are_read_ends_the_connection() -> None:
     data = [{"Name": "t", "PartitionData": [{"Index": number} for number in range(MOST_PARTITIONS + 1)]}]
-    with pytest.raises(WireError, match="2000 topics and partitions"):
+    with pytest.raises(WireError, match="1000 topics and partitions"):
         Client().sends(ask(ApiKey.PRODUCE, 9, {"Acks": 1, "TopicData": data}))
 
 
@@ -298,7 +306,13 @@ def test_settings_belong_to_the_family_of_their_resource() -> None:
 
 def test_a_refused_request_with_very_many_elements_ends_the_connection() -> None:
     with pytest.raises(WireError, match="kproxy answers 1000"):
-        Client().sends(ask(ApiKey.DELETE_TOPICS, 5, {"TopicNames": [""] * 3000}))
+        Client().sends_and_waits(ask(ApiKey.DELETE_TOPICS, 5, {"TopicNames": [""] * 1001}))
+    with pytest.raises(WireError, match="than kproxy reads at once"):
+        Client().sends_and_waits(ask(ApiKey.DELETE_TOPICS, 5, {"TopicNames": [""] * (MOST_DECODED + 1)}))
+    partitions = [{"Name": name, "Partitions": list(range(1500))} for name in ("a", "b")]
+    fields = {"V3AndBelowTransactionalId": "t", "V3AndBelowTopics": partitions}
+    with pytest.raises(WireError, match="names 3002 things or more; kproxy answers 2000"):
+        Client().sends_and_waits(ask(ApiKey.ADD_PARTITIONS_TO_TXN, 0, fields))
 
 
 # Metadata
@@ -365,6 +379,34 @@ def test_the_rest_of_many_requests_waits_for_the_next_turn() -> None:
     assert [refused.correlation_id for refused in client.refused] == list(range(number_of_all))
 
 
+STEPPED = rules(*(f"allow {family} {' '.join(f'*-{n}' for n in range(90))}" for family in ("topic", "produce")),
+                "deny topic *", "deny produce *")  # fmt: skip
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.CREATE_TOPICS])
+def test_one_large_request_is_judged_in_several_turns(key: ApiKey, allowed: bool) -> None:
+    """And what comes behind it, also meanwhile, waits for its answer, or passes behind it."""
+    client = Client(STEPPED)
+    names = [f"topic-{number % 90 if allowed or number < 399 else 'x'}" for number in range(400)]
+    if key == ApiKey.PRODUCE:
+        frame = produce(*names, size=10)
+    else:
+        frame = ask(key, 5, {"Topics": [{"Name": name, "NumPartitions": 1} for name in names]})
+    behind = join("g", 8), join("g", 9)
+    passed = client.sends(frame + behind[0]) + client.sends_and_waits(behind[1])
+    assert client.turns > 3
+    if allowed:
+        assert passed == frame + b"".join(behind)
+    elif key == ApiKey.PRODUCE:
+        assert passed == produce(*names[:-1], size=10) + b"".join(behind)
+    else:
+        assert passed == b"".join(behind)
+        results = read_response(key, 5, client.receives(), 8, 1 << 20)["Topics"]
+        assert [result["ErrorCode"] for result in results] == [55] * 399 + [29]
+    assert len(client.refused) == (not allowed)
+
+
 def test_answers_that_wait_behind_a_request_are_bounded() -> None:
     client = Client()
     client.sends(ask(ApiKey.FETCH, 4, {"MaxWaitMs": 500}, 1))
@@ -372,7 +414,7 @@ def test_answers_that_wait_behind_a_request_are_bounded() -> None:
 
     def send_all() -> None:
         for _ in range(1000):
-            client.sends(frame)
+            client.sends_and_waits(frame)
 
     with pytest.raises(WireError) as caught:
         send_all()
@@ -447,7 +489,7 @@ def test_the_work_for_a_refused_request_grows_with_its_size_alone(key: ApiKey) -
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            client.sends(request)
+            assert client.sends_and_waits(request) == b""
         finally:
             sys.settrace(before)
         assert client.receives()

@@ -13,7 +13,8 @@ from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import encode_response
-from kproxy.proxy.access.authorizer import TURN, RefusedRequest
+from kproxy.proxy.access.authorizer import TURN
+from kproxy.proxy.access.sessionrules import RefusedRequest
 from kproxy.proxy.cluster.clusteraccess import _MOST_SHOWN, ClusterAccess
 from kproxy.proxy.metrics import Metrics
 from tests.unit.proxy.cluster.doorway import until

@@ -30,10 +30,10 @@ from tests.harness.migration.switched import BLUE, GREEN, Switched
 OLD = {"alice": "alices-password-of-the-tests", "bob": "bobs-password-of-the-tests", "carol": "carols-password"}
 NAMES = {"alice": "sa-4711", "bob": "sa-4712", "carol": "sa-4713"}
 KEYS = {"sa-4711": "alices-key-of-the-tests", "sa-4712": "bobs-key-of-the-tests", "sa-4713": "carols-key-of-the-tests"}
-_OWN = {"kproxy": "kproxys-key-of-the-tests"}
-SECRETS = (*OLD.values(), *KEYS.values(), *_OWN.values())
-_SECURITY = "org.apache.kafka.common.security"
-_AUTHORIZER = {
+OWN = {"kproxy": "kproxys-key-of-the-tests"}
+SECRETS = (*OLD.values(), *KEYS.values(), *OWN.values())
+SECURITY = "org.apache.kafka.common.security"
+AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
@@ -67,35 +67,47 @@ def two_logins(
     listener = "listener.name.client"
     scram = {
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        f"{listener}.scram-sha-512.sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;",
+        f"{listener}.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
     }
-    users = " ".join(f'user_{name}="{password}"' for name, password in {**KEYS, **_OWN}.items())
+    users = " ".join(f'user_{name}="{password}"' for name, password in {**KEYS, **OWN}.items())
     plain = {
         "sasl.enabled.mechanisms": "PLAIN",
-        f"{listener}.plain.sasl.jaas.config": f"{_SECURITY}.plain.PlainLoginModule required {users};",
+        f"{listener}.plain.sasl.jaas.config": f"{SECURITY}.plain.PlainLoginModule required {users};",
     }
     if reauth_ms:
         plain[f"{listener}.plain.connections.max.reauth.ms"] = str(reauth_ms)
-    both = {**_AUTHORIZER, **STEADY, **{name.replace("_", "."): value for name, value in properties.items()}}
+    both = {**AUTHORIZER, **STEADY, **{name.replace("_", "."): value for name, value in properties.items()}}
     blue, green = (
         DevCluster(
             1, version=version, client_protocol="SASL_PLAINTEXT", properties={**both, **logins},
-            controller_properties=_AUTHORIZER,
+            controller_properties=AUTHORIZER,
         )
         for version, logins in zip(versions, (scram, plain), strict=True)
     )  # fmt: skip
+    with started(blue, green) as clusters:
+        for name, password in OLD.items():
+            set_scram_password(blue, name, password)
+        yield clusters
+
+
+@contextmanager
+def started(blue: DevCluster, green: DevCluster) -> Iterator[Mapping[str, DevCluster]]:
+    """Start both, with authorizers (AUTHORIZER) that log also what they allow."""
     with ExitStack() as held:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("JAVA_TOOL_OPTIONS", _LOGGED)
             held.enter_context(blue)
             held.enter_context(green)
-        for name, password in OLD.items():
-            done = blue.tool(
-                "kafka-configs", "--bootstrap-server", blue.direct_bootstrap, "--alter", "--entity-type", "users",
-                "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
         yield {BLUE: blue, GREEN: green}
+
+
+def set_scram_password(cluster: DevCluster, name: str, password: str) -> None:
+    """Make a SCRAM user at the brokers."""
+    done = cluster.tool(
+        "kafka-configs", "--bootstrap-server", cluster.direct_bootstrap, "--alter", "--entity-type", "users",
+        "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def allow(
@@ -148,7 +160,7 @@ def own_login(directory: Path) -> dict[str, str]:
     """Return the options with which kproxy itself logs in to green."""
     key = directory / "key"
     key.touch(0o600)
-    key.write_text(_OWN["kproxy"])
+    key.write_text(OWN["kproxy"])
     return {"sasl": "PLAIN", "sasl-username": "kproxy", "sasl-password-file": str(key)}
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
 from kproxy.base.diagnostic import ERROR
+from kproxy.migrate.clusters.inventory import Inventory
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
-from kproxy.migrate.switch import switch_run
-from kproxy.migrate.switch.fleet import KproxyFleet
+from kproxy.migrate.switch import preflight, switch_run
+from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
+from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
+from kproxy.migrate.usage.observed import ObservedUsage
+from kproxy.migrate.usage.replies import RecordedClient
+from kproxy.proxy.switching.parts import Part
+from kproxy.proxy.switching.userchecks import LoginOutcome
+from tests.harness.servers.fakekproxy import TOKEN, FakeKproxy, serving
 
 
 @pytest.fixture
@@ -67,3 +76,41 @@ def test_who_is_told_to_go_back_waits_no_more(led: SwitchRun, monkeypatch: pytes
     led.abort("SIGINT was given")
     led.wait_for_sessions(ADMIN, lambda group: True)
     assert led.preflight.is_blocked
+
+
+@pytest.mark.parametrize(
+    ("part", "tried"),
+    [
+        (None, [["alice", "carol", "listed", "observed", "other"]]),
+        (Part("p", ("shop-#",)), [["alice", "carol", "observed"]]),
+    ],
+)
+def test_logins_are_tried_for_the_users_of_moved_clients(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: Part | None, tried: list[list[str]]
+) -> None:
+    """Connected ones and observed ones. If some clients are moved, others count neither in an observation nor in ACLs."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    monkeypatch.setattr(preflight, "read_access", lambda *_: Inventory("id", (4,), (), {}))
+    migration = Migration({"bootstrap-servers": "a:1"}, {"bootstrap-servers": "b:1"}, "m", users={"listed": "sa-1"})
+    observed = [
+        RecordedClient("blue", user, "h", client, "", 1.0, 2.0)
+        for user, client in (("observed", "shop-3"), ("other", "audit"), ("", "shop-4"))
+    ]
+    clients = [ConnectedClient("shop-1", "h", user="alice"), ConnectedClient("shop-2", "h", user="carol")]
+    with serving(FakeKproxy({"blue": "A", "green": "B"}, outcomes={"carol": LoginOutcome.REFUSED})) as fake:
+        section = SwitchSection(KproxySelection((fake.address,)), "green", token_file=token)
+        with open_fleet(section) as fleet:
+            context = SwitchContext(
+                None, migration, ANY, fleet, section, lambda _: None, lambda _: None,
+                usage=ObservedUsage(1.0, 2.0, tuple(observed)),
+            )  # fmt: skip
+            run = SwitchRun(context)
+            run.check_logins(ADMIN, clients, "blue", part, back=True)
+        assert [sorted(request.users) for request in fake.checked] == tried
+    (stop,) = [
+        finding for finding in run.preflight.findings if finding.severity is ERROR and "carol" in finding.subject
+    ]
+    assert "cannot log in at blue" in stop.text
+    assert set(run.users) == {"alice", "carol", "observed", *([] if part else ["other"])}

@@ -177,6 +177,14 @@ NO_EXPECTED_NODE = Message(
     fault=Fault.WRONG_NODE,
     reason="wrong-node",
 )
+CONTROLLER_ANSWERS = Message(
+    "{address} answers, but it is a controller, and clients of this cluster need a broker",
+    "A bootstrap server is a KRaft controller (`controller.listener.names`, often port 9093): no client of topics can use "
+    "it. Other bootstrap servers are brokers. Give kproxy the listeners of brokers only. For "
+    "`--bootstrap-controller`, start a kproxy with the controllers alone.",
+    fault=Fault.WRONG_NODE,
+    reason="wrong-node",
+)
 CHECK_NOT_USABLE = Message(
     "{address}: kproxy does not believe what this broker answers about its identity: {problem}. For five minutes kproxy finds out in other ways which broker it is",
     "The broker offers ApiVersions 5, in which brokers since Kafka 4.4 refuse to be another node or of another cluster, "

@@ -91,6 +91,13 @@ class UnreadableResponse(WireError):
     """The broker has responded, and its response cannot be read."""
 
 
+class NotAController(UpstreamError):
+    """A broker has answered a question to a controller."""
+
+    def __init__(self) -> None:
+        super().__init__("wrong-node", "a broker answers, not a controller")
+
+
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """A request to a broker, and the function that reads its response.
@@ -235,6 +242,8 @@ async def _read_described_cluster(body: bytes) -> ClusterNodes:
     """
     at = skip_tags(body, 0, len(body)) + 4
     (error,) = INT16.unpack_from(body, at)
+    if error == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+        raise NotAController
     if error:
         raise malformed(f"the controller answers DescribeCluster with error {error}")
     _, at = read_string(body, at + 2, len(body), compact=True, nullable=True)

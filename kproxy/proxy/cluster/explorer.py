@@ -18,7 +18,7 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.base.messages.start import MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
+from kproxy.base.messages.start import CONTROLLER_ANSWERS, MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -268,7 +268,8 @@ class Explorer:
     ) -> dict[Address, BrokerIdentity | KproxyError]:
         """Ask which node each bootstrap server is; return the answers in their order.
 
-        Once one has answered, kproxy waits at most `others_may_take` seconds for the next.
+        Once a broker has answered, kproxy waits at most `others_may_take` seconds for the next. If the cluster has
+        brokers, a controller's answer is an error.
         """
         servers = dict.fromkeys(self.config.bootstrap_servers)
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -280,12 +281,17 @@ class Explorer:
                 done, pending = await asyncio.wait(pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     break
-                if any(isinstance(task.result(), BrokerIdentity) for task in done):
+                if any(_is_broker(task.result()) for task in done):
                     seconds = others_may_take
             for task in pending:
                 task.cancel()
         late = UpstreamError("timeout", "no answer yet")
-        return {server: late if task.cancelled() else task.result() for server, task in tasks_by_server.items()}
+        answers = {server: late if task.cancelled() else task.result() for server, task in tasks_by_server.items()}
+        if self._topology.has_brokers or any(map(_is_broker, answers.values())):
+            for server, answer in answers.items():
+                if isinstance(answer, BrokerIdentity) and answer.is_controller:
+                    answers[server] = UpstreamError(*CONTROLLER_ANSWERS.with_reason(address=server))
+        return answers
 
     async def _ask(self, server: Address, limit: asyncio.Semaphore) -> BrokerIdentity | KproxyError:
         async with limit:
@@ -294,3 +300,7 @@ class Explorer:
                 return await self._dialer.verifier.identify_bootstrap(dial, server.host)
             except KproxyError as error:
                 return error
+
+
+def _is_broker(answer: BrokerIdentity | KproxyError) -> bool:
+    return isinstance(answer, BrokerIdentity) and not answer.is_controller

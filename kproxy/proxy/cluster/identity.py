@@ -20,7 +20,14 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.questions import ClusterNodes, Question, TopicPartition, UnreadableResponse, Versions
+from kproxy.client.ask.questions import (
+    ClusterNodes,
+    NotAController,
+    Question,
+    TopicPartition,
+    UnreadableResponse,
+    Versions,
+)
 from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.errorcodes import ErrorCode
@@ -59,6 +66,11 @@ class BrokerIdentity:
         """The id of its cluster; None if the broker does not send one."""
         return self.members.cluster_id
 
+    @property
+    def is_controller(self) -> bool:
+        """True if it is a KRaft controller, which serves no client of topics."""
+        return self.members.kind is NodeKind.CONTROLLER
+
 
 class LoginRequired(UpstreamError):
     """The broker answers only after a login. The connection is closed."""
@@ -77,7 +89,7 @@ class BrokerIdentifier:
     def __init__(self, topology: Topology) -> None:
         self.check = NodeCheck()
         self._topology = topology
-        self._versions: Versions | None = None
+        self._versions: dict[NodeKind, Versions] = {}  # of the last node of each kind: controllers serve others
         self._reports_own_id = False  # a broker has named its own id when it was asked for another's
         self._closes: Counter[Proof] = Counter()  # how often, in a row
         self._answered: set[Proof] = set()  # questions that a broker has answered
@@ -119,11 +131,14 @@ class BrokerIdentifier:
         remembers whether it offers `nodecheck`. `finds`: ask by that which node it is. Raises LoginRequired,
         ClosedOnOptionalRequest, another UpstreamError, or WireError.
         """
-        if versions is None and self._versions is not None and (logged_in or self._answers_without_login):
-            versions = self._versions
-        else:
+        known = None
+        if versions is None and (logged_in or self._answers_without_login):
+            known = self._versions.get(NodeKind.BROKER if expected is None else expected.kind)
+        if known is None:
             versions = versions or await questions.ask_versions(channel)
             self.check.note_versions(address, versions)
+        else:
+            versions = known
         # A broker that returns its id when it is asked for another's need not be asked for one that no broker has:
         # it would log that as an error.
         assumed_id = expected.node_id if expected is not None and self._reports_own_id else questions.UNUSED_NODE_ID
@@ -132,7 +147,7 @@ class BrokerIdentifier:
         members, node_id = await self._members(
             channel, address, versions, logged_in, None if asks_id_later else id_question
         )
-        self._versions = versions
+        self._versions[members.kind] = versions
         verdict, confirmed_id = Verdict.UNKNOWN, None
         if finds and members.kind is NodeKind.BROKER:  # a controller confirms any node
             verdict, confirmed_id = await self._find(channel, address, members, expected)
@@ -218,6 +233,9 @@ class BrokerIdentifier:
     ) -> ClusterNodes:
         try:
             members = await members_question.read_answer(channel)
+        except NotAController as error:
+            self._versions.pop(NodeKind.CONTROLLER, None)
+            raise ClosedOnOptionalRequest(error.reason, str(error)) from None
         except UpstreamError as error:
             if error.reason == "closed" and not (logged_in or self._answers_without_login):
                 self._has_required_login = True

@@ -17,6 +17,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.messages.start import (
     ANOTHER_NODE,
+    CONTROLLER_ANSWERS,
     NO_BROKER_ANSWERS,
     NO_CLUSTER_ID,
     NO_EXPECTED_NODE,
@@ -395,6 +396,8 @@ class NodeVerifier:
             )
         self.note_identity(address, identity)
         if key is None:
+            if identity.is_controller and self._topology.has_brokers:
+                raise UpstreamError(*CONTROLLER_ANSWERS.with_reason(address=address))
             return
         if identity.key is None:
             if identity.refused:

@@ -198,6 +198,11 @@ class Topology:
         self.nodes: dict[NodeKey, Node] = {}
         self.revision = 0
 
+    @property
+    def has_brokers(self) -> bool:
+        """True if a broker is known; False before the first answer, and if only controllers are served (KIP-919)."""
+        return any(key.kind is NodeKind.BROKER for key in self.nodes)
+
     def learn(self, endpoints: Endpoints, now: float) -> TopologyChange:
         """Take in a response at `now`, in seconds of a monotonic clock; return what has changed."""
         endpoints_by_key = {NodeKey(e.kind, e.node_id): e for e in endpoints.nodes}

@@ -185,6 +185,12 @@ CONTROLLER_ANSWERS = Message(
     fault=Fault.WRONG_NODE,
     reason="wrong-node",
 )
+CONTROLLERS_ONLY = Message(
+    "cluster {cluster}: every bootstrap server that answers is a controller: tools with --bootstrap-controller can use it, producers and consumers cannot",
+    "The address is that of a KRaft controller (`controller.listener.names`, often port 9093). Give kproxy the address of "
+    "a broker's listener, often port 9092. For `--bootstrap-controller` you need not do anything.",
+    fault=Fault.WRONG_NODE,
+)
 CHECK_NOT_USABLE = Message(
     "{address}: kproxy does not believe what this broker answers about its identity: {problem}. For five minutes kproxy finds out in other ways which broker it is",
     "The broker offers ApiVersions 5, in which brokers since Kafka 4.4 refuse to be another node or of another cluster, "

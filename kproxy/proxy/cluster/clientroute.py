@@ -39,8 +39,8 @@ Each address is bound.
 
 # How long a client may take for the beginning of its first request, in seconds: clients send it at once.
 _TIMEOUT = 30.0
-# How long kproxy waits for it where it can do without.
-_SHORT_TIMEOUT = 0.05
+# How long kproxy waits for it where it can do without. A busy client may need that long after its TLS handshake.
+_SHORT_TIMEOUT = 1.0
 # One read: as much as a TLS record may have.
 _READ_SIZE = 16 * 1024
 

@@ -18,7 +18,13 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.base.messages.start import CONTROLLER_ANSWERS, MAP_UNUSED, NO_BOOTSTRAP_SERVER, NODES_AFTER_LOGIN
+from kproxy.base.messages.start import (
+    CONTROLLER_ANSWERS,
+    CONTROLLERS_ONLY,
+    MAP_UNUSED,
+    NO_BOOTSTRAP_SERVER,
+    NODES_AFTER_LOGIN,
+)
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
@@ -230,6 +236,8 @@ class Explorer:
                 reachability.cluster_id,
                 reachability.reported_by,
             )
+        if self._topology.nodes and not self._topology.has_brokers:
+            log.warning(CONTROLLERS_ONLY(cluster=self.config.title))
         searched = reachability.exploration.searched
         self._dialer.note(ExplorationState(bootstrap_asked=True, answered=True, searched=searched, problem=None))
         return True

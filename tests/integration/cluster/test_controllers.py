@@ -42,6 +42,7 @@ def test_a_bootstrap_server_that_is_a_controller_for_a_while(cluster: DevCluster
     with Road(lambda: cluster.controller_bootstrap) as road:
         proxy = own_kproxy(road.address)
         assert [node["kind"] for node in proxy.status()["nodes"]] == ["controller"]
+        wait_logged(proxy, "every bootstrap server that answers is a controller")
         road.lead(lambda: broker)
         with RawClient(proxy.bootstrap) as client:
             client.ask(METADATA, 2, b"\xff\xff\xff\xff")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import pwd
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,6 +89,14 @@ class DriverOrder:
 
     def to_record(self) -> dict[str, Any]:
         return {"v": 1, "paused": self.paused}
+
+
+def current_user() -> str:
+    """Return the name of this process's user, or the number if it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container
+        return f"uid {os.getuid()}"
 
 
 DriverIdentity = tuple[object, object, object]
@@ -224,6 +233,7 @@ class CopyDriver:
             "host": host,
             "pid": pid,
             "since": since,
+            "user": current_user(),
             "beat": self._beat,
             "at": time.time_ns() // 1_000_000,
             "ended": ended,

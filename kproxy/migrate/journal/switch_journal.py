@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,11 +21,14 @@ from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.state import Job, state_key, state_partition
 from kproxy.migrate.copier.statetopic import find_job, read_value
-from kproxy.migrate.journal.driver import write_records
+from kproxy.migrate.journal.driver import current_user, write_records
 from kproxy.proxy.switching.parts import split_unit
 from kproxy.proxy.switching.twophase import JournalDecision, driver_number, last_decision
 
 SWITCH_KEY = state_key("switch")
+# The key of an earlier switch has its id, too.
+_FORMER = "former-switch"
+_FORMER_PREFIX = b'["former-switch",'
 _PATIENCE = 30.0
 # A driver writes its decisions and the end within this time: the longest hold, and the final command to late kproxies.
 _DRIVER_SILENCE_MS = 120_000
@@ -74,6 +77,10 @@ class SwitchEntry:
     """The time of this record, in milliseconds since 1970."""
     host: str = ""
     pid: int = 0
+    user: str = ""
+    """The operator: the user of the driver's process on its host, "" if that is not known."""
+    held_seconds: float | None = None
+    """For how long writes were held, by the driver's clock; None if it did not see the whole hold."""
     clients: tuple[str, ...] = ()
     """The client ids of the part; empty for a whole cluster."""
     groups: tuple[str, ...] = ()
@@ -171,6 +178,20 @@ class SwitchEntry:
             ) from None
 
 
+def read_history(values: Mapping[bytes, bytes]) -> list[SwitchEntry]:
+    """Return all switches and rollbacks among the records of the state topic, in the order of their beginning.
+
+    Raises ConfigError if one cannot be read.
+    """
+    entries = [SwitchEntry.read(value) for key, value in values.items() if is_switch_key(key)]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.began, entry.at))
+
+
+def is_switch_key(key: bytes) -> bool:
+    """Return True if `read_history` reads the record with this key."""
+    return key == SWITCH_KEY or key.startswith(_FORMER_PREFIX)
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(text) for text in value)
 
@@ -196,7 +217,7 @@ class SwitchJournal:
         self._cluster = ClusterClient(target)
         self._job = find_job(self._cluster, name, _PATIENCE)
         self._producer = TransactionalProducer(self._cluster, f"kproxy-migration-{name}/switch")
-        self._host, self._pid = platform.node(), os.getpid()
+        self._host, self._pid, self._user = platform.node(), os.getpid(), current_user()
         self.last: SwitchEntry | None = None
 
     def __enter__(self) -> SwitchJournal:
@@ -216,16 +237,19 @@ class SwitchJournal:
         return self.read()
 
     def write(self, entry: SwitchEntry, seconds: float = _PATIENCE) -> SwitchEntry:
-        """Write the entry, and return it when it is committed.
+        """Write the entry, and return it when it is committed. The entry of an earlier switch gets a key of its own.
 
         Raises ConfigError if another driver has taken over; UpstreamError and WireError if it is not known
         whether the record was written.
         """
-        entry = replace(entry, at=time.time_ns() // 1_000_000, host=self._host, pid=self._pid)
+        entry = replace(entry, at=time.time_ns() // 1_000_000, host=self._host, pid=self._pid, user=self._user)
         until = time.monotonic() + seconds
+        records: dict[bytes, Mapping[str, Any] | bytes | None] = {SWITCH_KEY: entry.to_record()}
+        if self.last is not None and self.last.switch != entry.switch:
+            records[state_key(_FORMER, self.last.switch)] = self.last.to_record()
         for pause in backoff():
             try:
-                write_records(self._job, self._producer, {SWITCH_KEY: entry.to_record()})
+                write_records(self._job, self._producer, records)
                 self.last = entry
                 return entry
             except ProducerFenced:

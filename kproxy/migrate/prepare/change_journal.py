@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, TypeVar
 
 from kproxy.base.errors import WireError
@@ -39,6 +39,8 @@ class JournaledChange:
 
     number: int
     change: Change | RaiseProducerIds
+    at: int = field(default=0, compare=False)
+    """When it was recorded, in milliseconds since 1970; 0 if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
     for name, value in values.items():
         if name.startswith(_PREFIX):
             try:
-                changes.append(JournaledChange(int(parse_key(name)[1]), from_record(json.loads(value))))
+                record = json.loads(value)
+                change = from_record(record)
+                changes.append(JournaledChange(int(parse_key(name)[1]), change, int(record.get("at", 0))))
             except (IndexError, TypeError, ValueError):
                 raise WireError("malformed", "the state topic has a journal that kproxy did not write") from None
     return sorted(changes, key=lambda entry: entry.number)

@@ -196,7 +196,7 @@ class Drive:
             name: participant.value
             for name, participant in zip(self._plan.kproxies, self.coordinator.phases, strict=True)
         }
-        entry = self._entry
+        entry = self._entry if held_seconds is None else replace(self._entry, held_seconds=held_seconds)
         if end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE) and entry.decisions:
             entry = self._write_end(entry)
         return DriveResult(

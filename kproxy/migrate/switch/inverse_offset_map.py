@@ -186,7 +186,9 @@ def restore_records(
         size = state.size * records // state.records  # an estimate: the exact size was not recorded
         changes[name] = replace(state, map=offset_map, records=records, size=size).to_json()
         if (verified_partition := verified.get(partition)) is not None:
-            verified_partition = replace(verified_partition, records=max(0, verified_partition.records - surplus))
+            verified_partition = replace(
+                verified_partition, records=max(0, verified_partition.records - surplus), digest=None
+            )
             changes[verified_key(partition)] = json.dumps(verified_partition.to_record(at)).encode()
     return changes
 

@@ -9,7 +9,7 @@ from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify.differences import EXTRA, Difference, RecordDigest
-from kproxy.migrate.verify.pieces import PartitionPiece, source_offset, whole_partition
+from kproxy.migrate.verify.pieces import DIGEST_MODULUS, PartitionPiece, source_offset, whole_partition
 from kproxy.migrate.verify.results import PartitionResult, VerifiedRange
 
 
@@ -45,6 +45,13 @@ class PartitionComparison:
     """True after the first difference: later offsets count as compared, not as verified."""
     unknown: int = 0
     """Records after the last copied one that kproxy did not copy."""
+    digest: int | None = 0
+    """The digest of `VerifiedRange`."""
+
+    def add_digest(self, digest: int) -> None:
+        """Add the hashes of more records that were compared and are equal."""
+        if self.digest is not None:
+            self.digest = (self.digest + digest) % DIGEST_MODULUS
 
     @property
     def where(self) -> TopicPartition:
@@ -86,6 +93,7 @@ class PartitionComparison:
             deleted=previous.deleted + result.deleted,
             compacted=previous.compacted + removed,
             unknown=self.unknown,
+            digest=self.digest,
         )
 
 
@@ -108,6 +116,7 @@ def _new_comparison(
         upto=verified.upto,
         previous=previous,
         result=result,
+        digest=0 if previous is None else previous.digest,
     )
 
 

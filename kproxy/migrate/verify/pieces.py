@@ -18,6 +18,7 @@ from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
 BLOCK_BITS = 14
+DIGEST_MODULUS = 1 << 64
 # Maximum number of offsets, and of runs of the map, of a piece and of a job. Every executor has these runs in memory.
 _PIECE_OFFSETS, _PIECE_RUNS = 1 << 24, 1 << 17
 _JOB_OFFSETS, _JOB_RUNS = 1 << 26, 1 << 19
@@ -214,6 +215,11 @@ class BlockSums:
     first: int = field(default=-1, compare=False)
     """The smallest offset on its own side."""
 
+    @property
+    def digest(self) -> int:
+        """The sum of the hashes, modulo 2^64."""
+        return ((self.high << 32) + self.low) % DIGEST_MODULUS
+
 
 EMPTY = BlockSums()
 
@@ -232,6 +238,8 @@ class PieceVerdict:
     """Records on the target that are not in the map."""
     client_records: int = 0
     """Records on the target that are not in the map, and that clients may have written."""
+    digest: int = 0
+    """The sum of the hashes of the records in equal blocks, modulo 2^64."""
 
     @property
     def is_equal(self) -> bool:
@@ -248,14 +256,15 @@ def compare_blocks(
     """Compare the blocks of a piece. A block is equal if both sides have exactly the records of the map."""
     expected = piece.blocks()
     blocks = sorted((source.keys() | target.keys() | expected.keys()) - {EXTRA})
-    differing, matching = [], 0
+    differing, matching, digest = [], 0, 0
     for block in blocks:
         source_sums = source.get(block, EMPTY)
         if source_sums == target.get(block, EMPTY) and source_sums.count == expected[block]:
             matching += source_sums.count
+            digest = (digest + source_sums.digest) % DIGEST_MODULUS
         else:
             differing.append(block)
     extra = target.get(EXTRA, EMPTY)
     if others_write:
-        return PieceVerdict(piece, matching, len(blocks), tuple(differing), client_records=extra.count)
-    return PieceVerdict(piece, matching, len(blocks), tuple(differing), extra)
+        return PieceVerdict(piece, matching, len(blocks), tuple(differing), client_records=extra.count, digest=digest)
+    return PieceVerdict(piece, matching, len(blocks), tuple(differing), extra, digest=digest)

@@ -202,6 +202,7 @@ def to_json(report: VerificationReport) -> dict[str, Any]:
                 "verified_upto": entry.kept.upto,
                 "gone": entry.kept.deleted,
                 "records": entry.records,
+                "digest": entry.kept.digest_text or None,
                 "blocks": entry.blocks,
                 "bad_blocks": entry.bad,
                 "extra": entry.extra,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.migrate.copier.requests import TopicPartition
@@ -28,13 +28,26 @@ class VerifiedRange:
     """Records that compaction has removed from one or both sides."""
     unknown: int = 0
     """Minimum number of records after the last copied one that kproxy did not copy, in the last verification."""
+    digest: int | None = field(default=None, compare=False)
+    """The sum modulo 2^64 of the hashes of `records` records, equal on both sides: xxHash64 of offset and content.
+
+    None if they were not all hashed by one way: compaction has removed records, a difference was found, another kproxy
+    or a rollback wrote the range.
+    """
+    at: int = field(default=0, compare=False)
+    """When it was saved, in milliseconds since 1970; 0 if it was not."""
+
+    @property
+    def digest_text(self) -> str:
+        """The digest in hexadecimal, "" if there is none."""
+        return "" if self.digest is None else f"{self.digest:016x}"
 
     def restart_at(self, begin: int) -> VerifiedRange:
         """Return the range with which a full verification starts.
 
         Only offsets before `begin`, which the source has deleted, stay verified.
         """
-        return VerifiedRange(self.since, max(self.since, min(self.upto, begin)), deleted=self.deleted)
+        return VerifiedRange(self.since, max(self.since, min(self.upto, begin)), deleted=self.deleted, digest=0)
 
     def to_record(self, at: int) -> dict[str, Any]:
         """Return the record for the state topic; `at` in milliseconds since 1970."""
@@ -46,6 +59,7 @@ class VerifiedRange:
             "gone": self.deleted,
             "compacted": self.compacted,
             "foreign": self.unknown,
+            "digest": self.digest_text,
             "sampled": False,
             "at": at,
         }
@@ -55,8 +69,18 @@ class VerifiedRange:
         """Parse a record; return None if there is none, or none that can be read."""
         try:
             record = json.loads(value or b"")
-            record.setdefault("foreign", 0)  # records of an older kproxy lack it
-            return cls(*(int(record[name]) for name in ("since", "upto", "records", "gone", "compacted", "foreign")))
+            record.setdefault("foreign", 0)  # records of an older kproxy lack it, and the digest
+            digest = record.get("digest") or ""
+            return cls(
+                since=int(record["since"]),
+                upto=int(record["upto"]),
+                records=int(record["records"]),
+                deleted=int(record["gone"]),
+                compacted=int(record["compacted"]),
+                unknown=int(record["foreign"]),
+                digest=int(digest, 16) if digest else None,
+                at=int(record.get("at", 0)),
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -259,6 +259,7 @@ class Verification:
         comparison.result.records += verdict.matching
         comparison.result.client_records += verdict.client_records
         if verdict.is_equal:
+            comparison.add_digest(verdict.digest)
             self._advance(comparison, piece.end)
             return
         comparison.result.bad += len(verdict.bad)
@@ -280,6 +281,7 @@ class Verification:
         for verdict in job:
             piece = verdict.piece
             comparison, result = self._comparisons[piece.where], results[piece.where]
+            comparison.digest = None  # these records were compared one by one
             comparison.result.records += result.same
             comparison.result.blocks += verdict.blocks
             comparison.result.extra += verdict.extra.count
@@ -309,7 +311,7 @@ class Verification:
         """Count later offsets as compared, not as verified."""
         if comparison.stopped:
             return
-        comparison.stopped = True
+        comparison.stopped, comparison.digest = True, None
         comparison.result.note = note or comparison.result.note
         if self._sample_share is None:
             comparison.upto = max(comparison.upto, upto)

@@ -137,6 +137,7 @@ def test_a_block_is_good_if_both_sides_have_what_the_map_has() -> None:
     right = {0: sums(BLOCK), 1: sums(BLOCK)}
     assert compare_blocks(piece, right, right).is_equal
     assert compare_blocks(piece, right, right).matching == 2 * BLOCK
+    assert compare_blocks(piece, right, right).digest == 2 * (7 * 2**32 + 7)
     for left, other, bad in [
         (right, {0: sums(BLOCK)}, (1,)),  # missing on the target
         ({1: sums(BLOCK)}, right, (0,)),  # on the source

@@ -6,6 +6,8 @@ import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
+import pytest
+
 from kproxy.migrate.verify.differences import Difference
 from kproxy.migrate.verify.report import group_topics, headline, percent, render_text, to_json, verified_text
 from kproxy.migrate.verify.reportpage import render_page
@@ -141,6 +143,14 @@ def test_once_more() -> None:
     assert kept.restart_at(100) == VerifiedRange(100, 100, deleted=30)
     assert kept.restart_at(400) == VerifiedRange(100, 400, deleted=30)
     assert kept.restart_at(2000) == VerifiedRange(100, 900, deleted=30)
+
+
+@pytest.mark.parametrize("digest", [None, 0, 1, 2**64 - 1])
+def test_the_digest_is_kept(digest: int | None) -> None:
+    record = json.dumps(VerifiedRange(5, 900, 800, digest=digest).to_record(7)).encode()
+    read = VerifiedRange.read(record)
+    assert read is not None
+    assert (read.digest, read.at) == (digest, 7)
 
 
 def test_what_is_kept() -> None:

@@ -13,7 +13,9 @@ copier    copies records of one partition, exactly once, without Spark
 offsets   translates committed offsets of groups and writes them
 verify    compares the copy with the source, record by record
 switch    moves the clients of all kproxies to the target, and back
+report    what a migration has done, for people and programs
 format    actions on a cluster as text for people (pure)
+htmlpage  parts of the HTML files that are reports (pure)
 
 Everything that asks a cluster raises UpstreamError if no broker answers, and WireError for an answer that it cannot
 use (BrokerError if it is an error code of Kafka's). Docstrings name only the other exceptions.

@@ -6,9 +6,9 @@ group      the click group of all commands
 observe    the command `observe`
 offsets    the command `offsets`
 prepare    the commands `schema`, `plan`, `prepare` and `undo`
+report     the command `report`
 schemas    the command `schemas`
 screen     the screen of a switch, and its log file
-status     the status of a migration, read from the target alone
 switch     the commands `switch`, `rollback` and `finish`
 verify     the command `verify`
 """

@@ -175,7 +175,7 @@ def status(file: Path, as_json: bool) -> int:
     2 if the target cannot be reached.
     """
     from kproxy.migrate.clusters.endpoints import open_target
-    from kproxy.migrate.commands.status import read_status, status_lines
+    from kproxy.migrate.report.status import read_status, status_lines
     from kproxy.migrate.spec.document import read_migration
 
     migration = read_migration(file)

@@ -8,6 +8,7 @@ from kproxy.migrate.commands.copy import copy, pause, resume, status
 from kproxy.migrate.commands.observe import observe
 from kproxy.migrate.commands.offsets import offsets
 from kproxy.migrate.commands.prepare import plan, prepare, schema, undo
+from kproxy.migrate.commands.report import report
 from kproxy.migrate.commands.schemas import schemas
 from kproxy.migrate.commands.switch import finish, rollback, switch
 from kproxy.migrate.commands.verify import verify_command
@@ -39,6 +40,7 @@ for each in (
     offsets,
     switch,
     rollback,
+    report,
     finish,
     pause,
     resume,

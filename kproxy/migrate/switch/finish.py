@@ -39,6 +39,7 @@ from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit
 
+_REPORT_FIRST = "kproxy migrate report FILE -o report.html writes what was done; finish deletes what it is made from"
 Configs = Mapping[str, str | None]
 
 
@@ -92,6 +93,8 @@ def run_finish(
                 log(line)
             if use.is_written and not options.force:
                 return ["everything: records are written to the source; --allow-unseen TOPIC or --force finishes"]
+        if options.dry_run:
+            log(_REPORT_FIRST)
         return finish_migration(
             migration, source if last.reversible else None, target, last, log, dry_run=options.dry_run
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from html import escape as escape_html
 
 from kproxy.base.printable import escaped
+from kproxy.migrate.htmlpage import PAGE_END, TABLE_END, escape_text, format_time, page_begin, table_begin
 from kproxy.migrate.verify.report import TopicReport, group_topics, headline, notes, topic_percent, verified_text
 from kproxy.migrate.verify.results import LagSample, PartitionResult, VerificationReport
 
@@ -16,42 +16,16 @@ _WIDTH, _ROW, _NAME, _NUMBER, _HIGH = 960, 26, 260, 200, 180
 _DRAWN = 60
 _LONGEST = 34
 _STYLE = """
-:root { color-scheme: light dark; --ground: #f3f5f8; --card: #fff; --line: #d5dbe3; --text: #18202c; --soft: #505d6e;
-  --ok: #18794e; --bad: #b3261e; --gone: #8f5200; --rest: #d5dbe3; --accent: #0a58b5; }
-@media (prefers-color-scheme: dark) { :root { --ground: #0e131a; --card: #161d27; --line: #2d3846; --text: #e5eaf1;
-  --soft: #a3b0c0; --ok: #4ecb8d; --bad: #ff8a80; --gone: #eab454; --rest: #2d3846; --accent: #7ab8ff; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--ground); color: var(--text);
-  font: 100%/1.45 system-ui, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif;
-  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-h1 { font-size: 1.4rem; margin: .5rem 0; } h2 { font-size: 1.1rem; margin: 0 0 .5rem; }
-.said { font-size: 1.1rem; font-weight: 600; } .good { color: var(--ok); } .bad { color: var(--bad); }
-.soft { color: var(--soft); }
-section { background: var(--card); border: 1px solid var(--line); border-radius: .4rem; padding: 1rem; margin: 1rem 0; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .875rem; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-.number { text-align: right; white-space: nowrap; }
 svg { width: 100%; height: auto; min-width: 40rem; display: block; } svg text { fill: var(--text); font-size: 13px; }
 svg .soft { fill: var(--soft); } svg .number { text-anchor: end; }
 .verified { fill: var(--ok); } .gone { fill: var(--gone); } .wrong { fill: var(--bad); } .rest { fill: var(--rest); }
 .lag { fill: none; stroke: var(--accent); stroke-width: 2; } .axis { stroke: var(--soft); }
 .key::before { content: ""; display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; }
-th { overflow-wrap: normal; } .key { margin-right: 1rem; display: inline-block; }
+.key { margin-right: 1rem; display: inline-block; }
 .key.verified::before { background: var(--ok); }
 .key.gone::before { background: var(--gone); }
 .key.wrong::before { background: var(--bad); } .key.rest::before { background: var(--rest); }
-code { font: .9em ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; }
 """
-
-
-def _text(text: str) -> str:
-    """Escape text from topics, headers and records: no markup, no control characters."""
-    return escape_html(escaped(text))
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def render_page(report: VerificationReport) -> str:
@@ -61,15 +35,11 @@ def render_page(report: VerificationReport) -> str:
 
 def _parts(report: VerificationReport) -> Iterator[str]:
     title = f"{'Sampling' if report.sample_share is not None else 'Verification'} of the migration {report.name}"
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body><main>"
-    yield f"<h1>{_text(title)}</h1>"
-    yield f'<p class="said {"good" if report.exit_code == 0 else "bad"}">{_text(headline(report))}</p>'
+    yield from page_begin(title, _STYLE)
+    yield f'<p class="said {"good" if report.exit_code == 0 else "bad"}">{escape_text(headline(report))}</p>'
     records = sum(partition.records for partition in report.partitions)
     yield (
-        f'<p class="soft">{_time(report.at)}. {records:,} records compared in {report.seconds:.1f} s: key, value,'
+        f'<p class="soft">{format_time(report.at)}. {records:,} records compared in {report.seconds:.1f} s: key, value,'
         " headers, timestamp, order and place of each, read from both clusters by Spark.</p>"
     )
     topics = group_topics(report)
@@ -80,7 +50,7 @@ def _parts(report: VerificationReport) -> Iterator[str]:
     if report.differences:
         yield from _differences(report)
     yield from _table(report, topics)
-    yield "</main></body></html>"
+    yield PAGE_END
 
 
 def _coverage(report: VerificationReport, topics: Sequence[TopicReport]) -> Iterator[str]:
@@ -166,42 +136,35 @@ def _lag(samples: Sequence[LagSample]) -> Iterator[str]:
     yield f'<line class="axis" x1="{left}" y1="10" x2="{left}" y2="{low}"></line>'
     yield f'<text class="number" x="{left - 8}" y="18">{max_lag:,}</text>'
     yield f'<text class="number" x="{left - 8}" y="{low}">0</text>'
-    yield f'<text class="soft" x="{left}" y="{_HIGH - 8}">{_time(first)}</text>'
-    yield f'<text class="soft number" x="{_WIDTH - 10}" y="{_HIGH - 8}">{_time(last)}</text>'
+    yield f'<text class="soft" x="{left}" y="{_HIGH - 8}">{format_time(first)}</text>'
+    yield f'<text class="soft number" x="{_WIDTH - 10}" y="{_HIGH - 8}">{format_time(last)}</text>'
     yield f'<polyline class="lag" points="{" ".join(point(sample) for sample in samples)}"></polyline>'
     yield f'</svg></div><p class="soft">{samples[-1].lag:,} offsets behind at the end.</p></section>'
 
 
-def _head(names: Sequence[str]) -> str:
-    cells = "".join(f'<th scope="col">{name}</th>' for name in names)
-    return f"<thead><tr>{cells}</tr></thead><tbody>"
-
-
 def _differences(report: VerificationReport) -> Iterator[str]:
     yield "<section><h2>First differences</h2>"
-    yield '<div class="wide" tabindex="0" role="region" aria-label="First differences"><table>'
     head = ("Topic", "Partition", "Source offset", "Target offset", "What", "Source has", "Target has")
-    yield _head(head)
+    yield from table_begin("First differences", head)
     for difference in report.differences:
         places = [difference.partition, difference.source_offset, difference.target_offset]
         numbers = "".join(f'<td class="number">{"–" if place is None else place}</td>' for place in places)
         words = "".join(
-            f"<td>{_text(word) or '–'}</td>" for word in (difference.field, difference.source, difference.target)
+            f"<td>{escape_text(word) or '–'}</td>" for word in (difference.field, difference.source, difference.target)
         )
-        yield f"<tr><td>{_text(difference.topic)}</td>{numbers}{words}</tr>"
-    yield '</tbody></table></div><p class="soft">The first one of each partition, of 20 partitions at most. Bytes are'
+        yield f"<tr><td>{escape_text(difference.topic)}</td>{numbers}{words}</tr>"
+    yield f'{TABLE_END}<p class="soft">The first one of each partition, of 20 partitions at most. Bytes are'
     yield " shown by their number and the beginning of their SHA-256.</p></section>"
 
 
 def _table(report: VerificationReport, topics: Sequence[TopicReport]) -> Iterator[str]:
     yield "<section><h2>Partitions</h2>"
-    yield '<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table>'
-    head = ("Topic", "Partition", "How far", "Records compared", "To know")
-    yield _head(head)
+    head = ("Topic", "Partition", "How far", "Records compared", "Digest", "To know")
+    yield from table_begin("Partitions", head)
     for topic in topics:
         for partition in topic.partitions:
             yield _row(report, partition)
-    yield "</tbody></table></div></section>"
+    yield f"{TABLE_END}</section>"
 
 
 def _row(report: VerificationReport, partition: PartitionResult) -> str:
@@ -210,10 +173,11 @@ def _row(report: VerificationReport, partition: PartitionResult) -> str:
         if partition.topic == partition.target_topic
         else f"{partition.topic} → {partition.target_topic}"
     )
-    notes_html = "<br>".join(_text(line) for line in notes(partition))
+    notes_html = "<br>".join(escape_text(line) for line in notes(partition))
     kind = "" if partition.is_equal else ' class="bad"'
     return (
-        f'<tr><td>{_text(name)}</td><td class="number">{partition.partition}</td>'
-        f"<td{kind}>{_text(verified_text(partition, sampling=report.sample_share is not None))}</td>"
-        f'<td class="number">{partition.records:,}</td><td>{notes_html}</td></tr>'
+        f'<tr><td>{escape_text(name)}</td><td class="number">{partition.partition}</td>'
+        f"<td{kind}>{escape_text(verified_text(partition, sampling=report.sample_share is not None))}</td>"
+        f'<td class="number">{partition.records:,}</td><td><code>{partition.kept.digest_text}</code></td>'
+        f"<td>{notes_html}</td></tr>"
     )

@@ -19,7 +19,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
-from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.state import Job, Slice, SliceResult
@@ -30,6 +29,7 @@ from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
 from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
 from kproxy.migrate.offsets.positions import translate
+from kproxy.migrate.report.status import read_status, status_lines
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides

@@ -4,6 +4,7 @@ Kafka clusters, Spark, kproxies, librdkafka."""
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import threading
 import time
@@ -17,18 +18,23 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kproxy.base.diagnostic import ERROR
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.commands.group import migrate
-from kproxy.migrate.commands.status import read_status
-from kproxy.migrate.commands.status import status_lines as status_lines
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.journal.driver import current_user
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, unwritten_positions
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
+from kproxy.migrate.report.doubts import find_doubts
+from kproxy.migrate.report.movepage import render_page
+from kproxy.migrate.report.record import outcome_of, read_record
+from kproxy.migrate.report.status import read_status
+from kproxy.migrate.report.status import status_lines as status_lines
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.client_selection import ClientSelection
@@ -363,6 +369,15 @@ def test_a_producer_that_goes_round_the_kproxies(site: Site, capsys: pytest.Capt
     shown = capsys.readouterr().out
     assert "blue can be switched off by what was tried" in shown
     assert "3 kproxies replied, and route all clients to green" in shown
+    path = site.directory / "report.html"
+    words = ["report", str(file), "-o", str(path), "--json"]
+    assert migrate.main(words, prog_name="kproxy migrate", standalone_mode=False) == 0
+    value = json.loads(capsys.readouterr().out)
+    (entry,) = value["switches"]
+    assert (entry["user"], entry["host"], entry["outcome"]) == (current_user(), platform.node(), "done")
+    assert entry["held_seconds"] > 0
+    assert all(partition["digest"] for partition in value["copy"]["partitions"])
+    assert entry["switch"] in path.read_text()
 
 
 def finish(file: Path, *options: str) -> int:
@@ -706,6 +721,19 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     assert site.in_order(group)
     assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
     figures += [f"second switch: {line.strip()}" for line in result_lines(came)]
+    record = read_record(site.migration, site.endpoints.target, site.endpoints.source, 0, None)
+    assert [(entry.what, outcome_of(entry)) for entry in record.switches] == [
+        ("switch", "done"),
+        ("rollback", "undone"),
+        ("rollback", "done"),
+        ("switch", "done"),
+    ]
+    assert {(entry.user, entry.host) for entry in record.switches} == {(current_user(), platform.node())}
+    assert all(entry.held_seconds for entry in record.switches)
+    assert [doubt for doubt in find_doubts(record) if doubt.severity is ERROR] == []
+    assert record.back is not None
+    page = render_page(record)
+    assert all(entry.switch in page for entry in record.switches)
     said.clear()
     last = read_last_switch(site.endpoints.target, site.migration.name)
     assert last is not None

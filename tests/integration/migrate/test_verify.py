@@ -19,7 +19,6 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters import log_bounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
-from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import PartitionState, state_key, state_topic_name
@@ -27,6 +26,7 @@ from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partit
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import CopySpec
 from kproxy.migrate.journal.driver import write_once
+from kproxy.migrate.report.status import read_status, status_lines
 from kproxy.migrate.verify.report import render_text
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange
 from kproxy.migrate.verify.runner import run_verification as verify_migration
@@ -456,6 +456,8 @@ def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
     assert [one.deleted for one in report.partitions] == [0, 50]
     assert saved[source, 0] == VerifiedRange(0, 2 * COUNT, 2 * COUNT)
     assert saved[source, 1] == VerifiedRange(0, 2 * COUNT, 2 * COUNT - 50, deleted=50)
+    assert None not in {one.digest for one in saved.values()}
+    assert len({one.digest for one in saved.values()}) == 2
     nothing = verify(spark, broker, second, kept=saved)
     assert (nothing.exit_code, sum(one.records for one in nothing.partitions)) == (0, 0)
 
@@ -488,6 +490,9 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     everything = verify_migration(spark, broker, broker, name, full=True)
     assert (everything.exit_code, everything.partitions[0].records) == (0, COUNT)
     assert everything.partitions[0].kept == VerifiedRange(0, COUNT, COUNT)
+    digests = [report.partitions[0].kept.digest for report in (first, again, everything)]
+    assert digests[0]
+    assert digests == digests[:1] * 3, "whoever compares again gets the same digest"
 
 
 def test_deleted_on_the_target_is_missing(spark: Any, broker: str) -> None:

@@ -48,6 +48,11 @@ class MigrationStatus:
         verified = self.verified.get(partition)
         return None if verified is None or partition[0] in self.lost_topics else verified.upto
 
+    def verified_digest(self, partition: TopicPartition) -> str:
+        """Return the digest of the partition's verified records, "" if there is none."""
+        verified = self.verified.get(partition)
+        return "" if verified is None or partition[0] in self.lost_topics else verified.digest_text
+
     def unknown_records(self, partition: TopicPartition) -> int:
         """Return the number of records on the target after the last copied one, at the last verification."""
         verified = self.verified.get(partition)
@@ -81,6 +86,7 @@ class MigrationStatus:
                         "at": state.at,
                         "verified_upto": self.verified_upto((topic, partition)),
                         "foreign": self.unknown_records((topic, partition)),
+                        "digest": self.verified_digest((topic, partition)) or None,
                     }
                     for (topic, partition), state in sorted(self.partitions.items())
                 ],
@@ -91,21 +97,30 @@ class MigrationStatus:
 
 def read_status(target: str, name: str) -> MigrationStatus:
     """Read the status of a migration from the target. Raises ConfigError if nothing was prepared there."""
+    return read_status_and_records(target, name)[0]
+
+
+def read_status_and_records(target: str, name: str) -> tuple[MigrationStatus, Mapping[bytes, bytes]]:
+    """Return the status of a migration, and the records of the state topic without the offset maps.
+
+    Raises as `read_status` does.
+    """
     with ClusterClient(target) as cluster:
-        topic = read_state_topic(cluster, name, lambda record_key: not record_key.startswith(b'["map",'))
-        topics = migrated_topics(topic.values)
+        values = read_state_topic(cluster, name, lambda record_key: not record_key.startswith(b'["map",')).values
+        topics = migrated_topics(values)
         missing = retry(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
-    return MigrationStatus(
+    status = MigrationStatus(
         name=name,
-        partitions=parse_states(topic.values),
-        verified=parse_verified_ranges(topic.values),
-        groups=tuple(sorted(parse_journal(topic.values))),
-        driver=parse_object(topic.values.get(JOB_KEY, b"{}")),
-        paused=DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
-        last_switch=SwitchEntry.read(topic.values.get(SWITCH_KEY)),
+        partitions=parse_states(values),
+        verified=parse_verified_ranges(values),
+        groups=tuple(sorted(parse_journal(values))),
+        driver=parse_object(values.get(JOB_KEY, b"{}")),
+        paused=DriverOrder.read(values.get(ORDER_KEY)).paused,
+        last_switch=SwitchEntry.read(values.get(SWITCH_KEY)),
         topics=topics,
         lost_topics=missing,
     )
+    return status, values
 
 
 def status_lines(migration_status: MigrationStatus) -> Iterator[str]:

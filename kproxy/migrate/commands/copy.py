@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from datetime import time as clock_time
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -23,11 +26,36 @@ if TYPE_CHECKING:
 _INCOMPLETE = 1
 
 
+def _end_time(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """Return the next moment with a time of day, or with a date and time."""
+    if value is None:
+        return None
+    now = datetime.now().astimezone()
+    try:
+        if re.fullmatch(r"\d\d:\d\d", value):
+            until = datetime.combine(now.date(), clock_time.fromisoformat(value)).astimezone()
+            if until <= now:
+                until = datetime.combine(now.date() + timedelta(days=1), clock_time.fromisoformat(value)).astimezone()
+        else:
+            until = datetime.fromisoformat(value).astimezone()
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no time; allowed: HH:MM, or as 2026-11-27T02:00") from None
+    if until <= now:
+        raise click.BadParameter(f"{value} is over; allowed: a time to come")
+    return until
+
+
 @click.command("copy")
 @FILE
 @click.option("--follow", is_flag=True, help="Continue with new records until the command is stopped.")
 @click.option(
     "--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="The limit of the whole job."
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    callback=_end_time,
+    help="End after the round at this time of this host: HH:MM, or as 2026-11-27T02:00.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's metrics for Prometheus there, at /metrics.")
 @MASTER
@@ -43,6 +71,7 @@ def copy(
     file: Path,
     follow: bool,
     max_rate: float | None,
+    until: datetime | None,
     metrics: str | None,
     master: str | None,
     reverse: bool,
@@ -58,8 +87,11 @@ def copy(
     The command resumes where the last one ended, however it ended: the target has the state of the copy. Without
     --follow it ends when all records that existed at its start are copied. Run 'kproxy migrate prepare' before.
 
-    The exit code is 0 if all records are copied, 1 if not (the last lines have the reason), and 2 if the copy cannot
-    begin.
+    With --until, the copy starts no round after that time, so that it does not load the clusters by day; a round lasts
+    about half a minute.
+
+    The exit code is 0 if all records are copied or the time of --until has come, 1 if not (the last lines have the
+    reason), and 2 if the copy cannot begin.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.copyrun import CopyRun
@@ -90,7 +122,11 @@ def copy(
             display_progress(sys.stderr) as shown,
         ):
             running.append(CopyRun(spark, endpoints.source, endpoints.target, scope, shown, allowed))
-            with _stopping_on_signal(running[0]) as signals, suppress(KeyboardInterrupt):
+            with (
+                _ending_at(running[0], until) as is_over,
+                _stopping_on_signal(running[0]) as signals,
+                suppress(KeyboardInterrupt),
+            ):
                 progress = running[0].run()
             if signals:
                 click.echo("Interrupted. Run the same command to resume.", err=True)
@@ -100,12 +136,36 @@ def copy(
         click.echo(batches_line(progress))
     for line in message_lines(progress):
         click.echo(line, err=True)
+    if is_over.is_set() and not progress.stuck:
+        click.echo("Ended, as --until says. Run the same command to resume.", err=True)
+        return 0
     if progress.lag and not progress.stuck:
         click.echo(
             f"Copy incomplete: no progress for {scope.stall_timeout:.0f} s. Run the same command to resume.",
             err=True,
         )
     return _INCOMPLETE if progress.stuck or progress.lag else 0
+
+
+@contextmanager
+def _ending_at(running: CopyRun, until: datetime | None) -> Iterator[threading.Event]:
+    """Start no round after this time. Yields what is set then."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        running.finish_round()
+
+    if until is None:
+        yield is_over
+        return
+    timer = threading.Timer(max(0.0, (until - datetime.now().astimezone()).total_seconds()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_over
+    finally:
+        timer.cancel()
 
 
 @contextmanager

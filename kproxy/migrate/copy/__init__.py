@@ -3,6 +3,7 @@
 copyrun       one run of the copy: rounds of Spark jobs
 display       the progress of a copy on a terminal, and its metrics
 progress      the progress of each partition and topic
+retention     when the source deletes records that are not copied yet
 rounds        the slices of a round, their tasks, and the code that runs in Spark's Python workers
 sparksession  the Spark session of one command
 statereader   the state topic, as both threads of a run see it

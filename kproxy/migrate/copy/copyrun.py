@@ -14,7 +14,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, is_retriable
@@ -23,6 +23,7 @@ from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import DEFAULT_MAX_BATCH, Job, PartitionState, Slice, SliceResult
 from kproxy.migrate.copier.statetopic import find_job
 from kproxy.migrate.copy.progress import CopyProgress
+from kproxy.migrate.copy.retention import RetentionWatch
 from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, task_rate
 from kproxy.migrate.copy.scope import CopySpec, application_has_committed
 from kproxy.migrate.copy.sparksession import python_problem
@@ -40,6 +41,8 @@ _IDLE_PAUSE = 1.0
 _STUCK_PAUSE = 3.0
 # How often the driver cancels the job of a round, in seconds: Spark ignores a cancellation that comes before the job.
 _CANCEL_INTERVAL = 1.0
+# Partitions that retention will overtake, in the driver's record.
+_MAX_DELETIONS = 20
 # How long a cluster may be unreachable at the start, in seconds.
 _START_TIMEOUT = 60.0
 
@@ -66,6 +69,7 @@ class CopyRun:
         self._spec, self._on_progress = spec, on_progress
         self._topic_watcher = TopicWatcher(self._target, spec.topics)
         self._state_reader = StateReader(target, spec.name)
+        self._retention = RetentionWatch(spec.retention_ms)
         self._check_allowed = check_allowed or self._check_not_switched
         self._group = f"kproxy migrate {spec.name}"
         self.progress = CopyProgress(spec.name, spec.repartition)
@@ -201,6 +205,9 @@ class CopyRun:
         ends = self._source.list_offsets(partitions, requests.LATEST)
         states = {place: snapshot.states[place] for place in partitions if place in snapshot.states}
         lost, shorter = self._topic_watcher.check(snapshot.values, states, source_metadata, target_metadata)
+        with suppress(UpstreamError):  # it only warns
+            if (due := self._retention.read_if_due(self._source, ends)) is not None:
+                progress.set_due_offsets(due)
         sized_slices = []
         for place in partitions:
             if place not in begins or place not in ends:
@@ -332,7 +339,8 @@ class CopyRun:
 
     def _driver_fields(self) -> dict[str, Any]:
         """Return the fields of the driver's record."""
-        return {"round": self.progress.round, "lag": self.progress.lag_history}
+        deletions = [[*place, round(seconds)] for place, seconds in self.progress.soon_deleted()[:_MAX_DELETIONS]]
+        return {"round": self.progress.round, "lag": self.progress.lag_history, "deletions": deletions}
 
     def _read_orders(self, driver: CopyDriver) -> None:
         snapshot = self._state_reader.read()

@@ -10,13 +10,19 @@ from enum import Enum, auto
 
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, SliceResult
+from kproxy.migrate.copy.retention import DueOffsets, seconds_until_due
 from kproxy.migrate.copy.rounds import PartitionBacklog
 
 # Window of the rates, in seconds.
 _WINDOW = 30.0
 _MAX_SAMPLES = 200
-# Warn if the source will delete records that are not copied within this time, in seconds.
-_WARNING_HORIZON = 3600.0
+# Warn if the source will delete records that are not copied within this time, in seconds. What is known only by what
+# the source has deleted is believed for an hour, and for so many times as long as that was watched.
+_WARNING_HORIZON, _DELETIONS_HORIZON, _BELIEVED = 24 * 3600.0, 3600.0, 12.0
+# Between two log start offsets that are kept, in seconds.
+_LOG_START_INTERVAL = 60.0
+# After so many seconds of a run, its rates say something about hours.
+_MEASURED = 60.0
 
 
 class Condition(Enum):
@@ -45,7 +51,11 @@ class PartitionProgress:
     stuck: str = ""
     """Why nothing is copied, unless the condition is COPYING."""
     log_starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
-    """Times and log start offsets of the last rounds."""
+    """Times and log start offsets of the last hour."""
+    due: DueOffsets = ()
+    """What retention reaches when."""
+    began: tuple[float, int] | None = None
+    """The time and the position when this run began."""
     samples: deque[tuple[float, int, int]] = field(default_factory=deque)
     """Times, positions and copied bytes of the last seconds."""
 
@@ -53,18 +63,37 @@ class PartitionProgress:
     def lag(self) -> int:
         return max(0, self.stable - self.position)
 
-    def seconds_to_deletion(self, now: float) -> float | None:
+    def add_log_start(self, now: float, log_start: int) -> None:
+        """Note the log start offset; of those within a minute, only the last one is kept."""
+        if len(self.log_starts) > 1 and now - self.log_starts[-2][0] < _LOG_START_INTERVAL:
+            self.log_starts.pop()
+        self.log_starts.append((now, log_start))
+
+    def copied_rate(self, now: float) -> float:
+        """Return the offsets that this run has copied in a second."""
+        if self.began is None:
+            return 0.0
+        since, position = self.began
+        return (self.position - position) / max(1.0, now - since)
+
+    def seconds_to_deletion(self, now: float, rate: float) -> float | None:
         """Return the seconds until the source deletes records that are not copied yet.
 
-        Assumes that retention and copy continue at their current rates. None: the copy is faster.
+        Assumes that the copy continues at this rate, in offsets a second. None: the copy is faster, or it is not known.
         """
-        if len(self.log_starts) < 2 or not self.samples or not self.lag:
+        if not self.lag or not self.samples:
             return None
+        is_measured = self.began is not None and now - self.began[0] >= _MEASURED
+        due = seconds_until_due(self.due, self.position, rate, now) if is_measured else None
+        if len(self.log_starts) < 2:
+            return due
         (since, first), (until, last) = self.log_starts[0], self.log_starts[-1]
         deleted = (last - first) / max(1.0, until - since)
-        (first_time, position, _), (_, last_position, _) = self.samples[0], self.samples[-1]
-        copied = (last_position - position) / max(1.0, now - first_time)
-        return (self.position - last) / (deleted - copied) if deleted > copied else None
+        if deleted > rate:
+            seconds = (self.position - last) / (deleted - rate)
+            if seconds < max(_DELETIONS_HORIZON, _BELIEVED * (until - since)):
+                return seconds if due is None else min(seconds, due)
+        return due
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +147,11 @@ class CopyProgress:
         part = self._partition(backlog.topic, backlog.partition)
         part.stable, part.bytes_per_offset = backlog.stable, backlog.bytes_per_offset
         part.begin = state.source_begin if state is not None else backlog.position
-        part.log_starts.append((time.monotonic(), log_start))
+        part.add_log_start(time.monotonic(), log_start)
         if part.condition in (Condition.NO_OFFSETS, Condition.LOST):
             part.condition, part.stuck = Condition.COPYING, ""
         self._advance(part, backlog.position, state)
+        part.began = part.began or (time.monotonic(), part.position)
 
     def _advance(self, part: PartitionProgress, position: int, state: PartitionState | None) -> None:
         if part.condition is Condition.LOST:
@@ -201,24 +231,33 @@ class CopyProgress:
         A partition is in the result only if its retention is faster than the copy. Repartition topics have none.
         """
         now = time.monotonic()
+        # A partition that waits for its turn has no rate of its own: the whole copy comes to it in time.
+        seconds_left = self.total().seconds_left
         forecast = (
-            (topic_partition, part.seconds_to_deletion(now))
+            (
+                topic_partition,
+                part.seconds_to_deletion(
+                    now, max(part.copied_rate(now), part.lag / seconds_left if seconds_left else 0.0)
+                ),
+            )
             for topic_partition, part in sorted(self.partitions.items())
             if topic_partition[0] not in self._repartition
         )
         return {topic_partition: seconds for topic_partition, seconds in forecast if seconds is not None}
 
+    def set_due_offsets(self, due: Mapping[TopicPartition, DueOffsets]) -> None:
+        """Take over what retention reaches when."""
+        for (topic, partition), offsets in due.items():
+            self._partition(topic, partition).due = offsets
+
+    def soon_deleted(self) -> list[tuple[TopicPartition, float]]:
+        """Return the partitions that retention overtakes within a day, with the seconds, the soonest first."""
+        soon = [each for each in self.deletion_forecast().items() if each[1] < _WARNING_HORIZON]
+        return sorted(soon, key=lambda each: each[1])
+
     def warnings(self) -> list[str]:
-        """Return a warning for each partition that retention will overtake soon."""
-        texts = []
-        for (topic, partition), seconds in self.deletion_forecast().items():
-            if seconds < _WARNING_HORIZON:
-                minutes = max(1, round(seconds / 60))
-                texts.append(
-                    f"partition {partition} of {topic}: the source deletes records faster than they are copied. It will"
-                    f" delete records that are not copied in about {minutes} min: raise its retention"
-                )
-        return texts
+        """Return a warning for each partition that retention will overtake within a day, the soonest first."""
+        return [describe_deletion(*place, seconds) for place, seconds in self.soon_deleted()]
 
     def topics(self) -> list[TopicProgress]:
         """Return the progress of each topic."""
@@ -253,6 +292,16 @@ class CopyProgress:
             seconds_left=seconds_left,
             stuck="".join(stuck[:1]),
         )
+
+
+def describe_deletion(topic: str, partition: int, seconds: float) -> str:
+    """Return the warning that retention will overtake the copy of a partition."""
+    minutes = max(1, round(seconds / 60))
+    duration = f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"
+    return (
+        f"partition {partition} of {topic}: the source deletes records faster than they are copied. It may"
+        f" delete records that are not copied in about {duration}: raise its retention"
+    )
 
 
 _MAX_SHARE_WHEN_STUCK = 0.999

@@ -19,6 +19,7 @@ from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import read_migrated_topics
 from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.migrate.copy.retention import retention_of
 from kproxy.migrate.spec.migration import Migration
 
 _MB = 1_000_000
@@ -39,6 +40,8 @@ class CopySpec:
     """Offset of a partition up to which the copy may leave out records that the source has deleted."""
     repartition: frozenset[str] = frozenset()
     """Source topics whose records the copy leaves out if the application has read and deleted them."""
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
+    """Retention time of each source topic whose records are deleted by time, in milliseconds."""
     max_rate: float = 0.0
     """Maximum rate of the copy, in bytes a second; 0 is no limit."""
     slice_size: int = 256 * 1024 * 1024
@@ -98,6 +101,11 @@ def build_copy_spec(
             if "compact" in configs[topic].get("cleanup.policy", "") or migration.allows_offset_gaps(topic)
         ),
         repartition=frozenset(topic for topic in topics if is_repartition(topic, configs[topic])),
+        retention_ms={
+            topic: retention
+            for topic in topics
+            if (retention := retention_of(configs[topic])) is not None and not is_repartition(topic, configs[topic])
+        },
         max_batch_sizes={name: size for name, size in batch_sizes.items() if name in target_names and size},
         skip=skip or {},
         max_rate=(rate or 0.0) * _MB,

@@ -13,7 +13,12 @@ from rich.text import Text
 from kproxy.base.diagnostic import Severity, show
 from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import escaped
-from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
+from kproxy.migrate.plan.estimate import (
+    COPY_CPU_SECONDS_PER_GB,
+    CORES_PER_EXECUTOR,
+    VERIFY_CPU_SECONDS_PER_GB,
+    Estimate,
+)
 from kproxy.migrate.plan.plan import MigrationPlan
 from kproxy.migrate.usage.wavetext import draw_waves
 
@@ -37,6 +42,8 @@ def show_plan(plan: MigrationPlan, console: Console) -> None:
         observed = datetime.fromtimestamp(plan.usage.ended).strftime("%Y-%m-%d %H:%M")
         console.print(f"\nWhat may move separately, as observed until {observed}", style="bold")
         console.print(draw_waves(plan.waves[:_MAX_ROWS]))
+        for number, wave in enumerate(plan.waves[:_MAX_ROWS], start=1):
+            console.print(f"  wave {number}: {_estimate_text(plan.wave_estimate(wave))}", style="dim")
         _show_left_out(len(plan.waves), console)
     console.print()
     for severity in Severity:
@@ -119,6 +126,20 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
     text = f"Assumed: {costs}, for each side, both measured at 1 KB; the network and both clusters keep up; small"
     text += " batches and records cost more."
     yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
+def _estimate_text(estimate: Estimate) -> str:
+    """Return what is copied of a wave, and how long that takes with the advised executors."""
+    if not estimate.partitions:
+        return "nothing of it is copied"
+    if estimate.size is None:
+        return f"{format_count(estimate.partitions, 'partition')} of unknown size"
+    count = estimate.advised_executors
+    seconds = dict(estimate.seconds_by_executors)[count]
+    return (
+        f"{format_size(estimate.size)} in {format_count(estimate.partitions, 'partition')}; with"
+        f" {format_count(count, 'executor')}, copy and verification take {_duration_text(seconds)}"
+    )
 
 
 def _duration_text(seconds: float | None) -> str:

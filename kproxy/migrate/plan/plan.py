@@ -21,7 +21,7 @@ from kproxy.migrate.plan.principals import selected_topics, users_with_rights
 from kproxy.migrate.plan.rules import evaluate_rules
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.usage.observed import ObservedUsage
-from kproxy.migrate.usage.waves import Wave, find_waves, waves_to_json
+from kproxy.migrate.usage.waves import Kind, Wave, find_waves, waves_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,12 @@ class MigrationPlan:
         """The waves that the observed clients form: each may move without the others."""
         return [] if self.usage is None else find_waves(self.usage)
 
+    def wave_estimate(self, wave: Wave) -> Estimate:
+        """Return the estimate for the copied topics of a wave alone."""
+        names = set(wave.names(Kind.TOPIC))
+        topics = [topic for topic in selected_topics(self.migration, self.source) if topic.name in names]
+        return estimate_migration(topics, self.migration.limits.max_rate)
+
     @cached_property
     def findings(self) -> list[Diagnostic]:
         """The findings of all rules, the worst first."""
@@ -103,7 +109,6 @@ class MigrationPlan:
 
 def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
     """Return the plan as JSON values."""
-    estimate = plan.estimate
     return {
         "name": plan.migration.name,
         "can-go-on": not plan.is_blocked,
@@ -115,21 +120,32 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
             for user, has in users_with_rights(plan.source).items()
         },
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
-        "waves": None if plan.usage is None else waves_to_json(plan.waves),
+        "waves": None
+        if plan.usage is None
+        else [
+            {**value, "estimate": _estimate_to_json(plan.wave_estimate(wave))}
+            for wave, value in zip(plan.waves, waves_to_json(plan.waves), strict=True)
+        ],
         "findings": [to_json(finding) for finding in plan.findings],
         "estimate": {
-            "bytes": estimate.size,
-            "bytes-a-second": estimate.rate,
-            "partitions": estimate.partitions,
-            "cpu-seconds": estimate.cpu_seconds,
-            "executors": [{"executors": count, "seconds": seconds} for count, seconds in estimate.seconds_by_executors],
-            "advised-executors": estimate.advised_executors,
+            **_estimate_to_json(plan.estimate),
             "assumed": {
                 "cores": CORES_PER_EXECUTOR,
                 "copy-cpu-seconds-per-gb": COPY_CPU_SECONDS_PER_GB,
                 "verify-cpu-seconds-per-gb-and-side": VERIFY_CPU_SECONDS_PER_GB,
             },
         },
+    }
+
+
+def _estimate_to_json(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "bytes": estimate.size,
+        "bytes-a-second": estimate.rate,
+        "partitions": estimate.partitions,
+        "cpu-seconds": estimate.cpu_seconds,
+        "executors": [{"executors": count, "seconds": seconds} for count, seconds in estimate.seconds_by_executors],
+        "advised-executors": estimate.advised_executors,
     }
 
 

@@ -13,6 +13,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, parse_object
 from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
+from kproxy.migrate.copy.progress import describe_deletion
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
 from kproxy.migrate.offsets.groupsync import parse_journal
@@ -131,6 +132,7 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
     else:
         activity = "ended" if driver.get("ended") else "was copying at its last report"
         yield f"{migration_status.name}: process {driver.get('pid')} on {driver.get('host')} {activity}"
+        yield from _deletion_lines(driver)
     if migration_status.last_switch is not None:
         yield _switch_line(migration_status.last_switch)
     if migration_status.paused:
@@ -160,6 +162,17 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
             yield f"{topic}: {why}"
     if migration_status.groups:
         yield f"positions written for groups: {', '.join(migration_status.groups)}"
+
+
+def _deletion_lines(driver: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the driver has expected at its last report that the source deletes before it is copied."""
+    deletions = driver.get("deletions")
+    if driver.get("ended") or not isinstance(deletions, list):
+        return
+    for deletion in deletions:
+        match deletion:
+            case [str(topic), int(partition), int(seconds)]:
+                yield f"  warning: {describe_deletion(topic, partition, seconds)}"
 
 
 def _switch_line(last: SwitchEntry) -> str:

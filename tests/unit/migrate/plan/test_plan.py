@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -82,6 +83,29 @@ def test_waves_of_an_observation_are_shown_and_checked() -> None:
     show_plan(made, Console(file=out, width=100))
     assert "client shop: writes t" in out.getvalue()
     assert plan_to_json(plan(cluster(topic()), cluster(topic())))["waves"] is None
+
+
+def test_each_wave_has_an_estimate_of_its_own() -> None:
+    usage = ObservedUsage(
+        1.0,
+        2.0,
+        tuple(
+            RecordedClient("", "", "h", f"app-{name}", "java", 1.0, 2.0, {("writes", name): 2.0})
+            for name in ("large", "small", "left-out")
+        ),
+        kproxies=(KproxyCoverage("kp-1", 1.0, 2.0),),
+    )
+    topics = (topic("large", 1000, 10, 100_000_000_000), topic("small", 10, 1, 1000))
+    made = plan(cluster(*topics), cluster(*topics), usage=usage)
+    sizes = {wave["topics"][0]: wave["estimate"]["bytes"] for wave in plan_to_json(made)["waves"]}
+    assert sizes == {"large": 10**12, "small": 1000, "left-out": 0}
+    assert plan_to_json(made)["estimate"]["bytes"] == 10**12 + 1000
+    out = StringIO()
+    show_plan(made, Console(file=out, width=120))
+    shown = out.getvalue()
+    assert re.search(r"wave \d: 1 TB in 10 partitions; with \d executors?, copy and verification take about", shown)
+    assert re.search(r"wave \d: 1 kB in 1 partition; with 1 executor, copy and verification take less than", shown)
+    assert re.search(r"wave \d: nothing of it is copied", shown)
 
 
 def done(made: MigrationPlan) -> list[str]:

@@ -103,7 +103,7 @@ class LineFacts:
 
 def facts_of(line: str) -> LineFacts:
     """Return the facts of a line."""
-    asked_kubernetes = _CLUSTER_RESOLVER.search(line) is not None
+    asked_kubernetes = " on " in line and _CLUSTER_RESOLVER.search(line) is not None
     line = without_own_addresses(line)
     named = _NAME_OF_CLIENT.sub("", line) if "d=" in line or "d:" in line or 'd":' in line else line
     line_addresses = ("[thrd:" in named and addresses(_THREAD.sub("", named))) or addresses(named)

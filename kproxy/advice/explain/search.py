@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from kproxy.advice.explain import codes
+from kproxy.advice.explain.facts import LineFacts
 from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.shapes import ShapeCache
@@ -19,6 +20,11 @@ _RECORD_LINES = 150
 _RECORD_BYTES = 64 * 1024
 _MOST_FINDINGS = 500
 _MOST_CONDITIONAL = 2000
+# Limits of the records that are examined: of those with the same words, of all, and of different words.
+_MOST_OF_A_KIND = 400
+_MOST_EXAMINED = 20_000
+_MOST_KINDS = 20_000
+_NO_WORDS: frozenset[bytes] = frozenset()
 # The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
 _HEAD_BYTES = 16 * 1024
 
@@ -99,7 +105,7 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
         words = b"\n".join(block).translate(WORD_BYTES).split(b"\n")
         for line, of_line in zip(block, words, strict=True):
             words_hit = interesting.intersection(of_line.split())
-            records.add_line(line, bool(words_hit) and _has_literal(line, words_hit, literals))
+            records.add_line(line, words_hit if words_hit and _has_literal(line, words_hit, literals) else _NO_WORDS)
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
         result.conditional.clear()
@@ -107,17 +113,24 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
 
 
 class _Records:
-    """Joins lines to records, and adds to the result what a record contains."""
+    """Joins lines to records, and adds to the result what a record contains.
+
+    Records with the same interesting words are of a kind. Of a kind, some hundred are examined; further ones count as
+    the last of them, without its address. So a log whose records all differ takes no longer than others.
+    """
 
     def __init__(self, result: SearchResult, cache: ShapeCache[RecordMatches] | None) -> None:
         self._result, self._cache = result, cache
+        self._kinds: dict[tuple[frozenset[bytes], bool], tuple[int, RecordMatches]] = {}
+        self._examined = 0
+        self._words: set[bytes] = set()
         self._lines: list[bytes] = []
         self._hits: list[int] = []
         self._first = 1
         self._size = 0
 
-    def add_line(self, line: bytes, hit: bool) -> None:
-        """Add a line, which ends the record before it or continues it."""
+    def add_line(self, line: bytes, hit: frozenset[bytes]) -> None:
+        """Add a line, which ends the record before it or continues it. `hit`: its words, if it may have a message."""
         lines = self._lines
         if lines and not _continues_record(line):
             self.end()
@@ -131,6 +144,7 @@ class _Records:
             self._first = self._result.lines
         if hit:
             self._hits.append(len(lines))
+            self._words |= hit
         lines.append(line)
         self._size += len(line)
 
@@ -142,14 +156,34 @@ class _Records:
                 record = self._cache.get(
                     b"\n".join(self._lines),
                     b"conditional" if takes_conditional else b"",
-                    lambda: matches_of(self._lines, self._hits, takes_conditional),
+                    lambda: self._matches(takes_conditional),
                 )
             else:
                 record = matches_of(self._lines, self._hits, takes_conditional)
             self._result.add_record(record, self._first)
             self._hits.clear()
+            self._words.clear()
         self._lines.clear()
         self._size = 0
+
+    def _matches(self, takes_conditional: bool) -> RecordMatches:
+        """Return what the record contains, from the last of its kind if enough of them were examined."""
+        kind = frozenset(self._words), takes_conditional
+        count, last = self._kinds.get(kind, (0, None))
+        enough = count >= _MOST_OF_A_KIND or self._examined >= _MOST_EXAMINED
+        if enough and (last is not None or len(self._kinds) >= _MOST_KINDS):
+            return _without_facts(last, self._hits[0]) if last is not None else RecordMatches()
+        examined = matches_of(self._lines, self._hits, takes_conditional)
+        self._examined += 1
+        if last is not None or len(self._kinds) < _MOST_KINDS:
+            self._kinds[kind] = count + 1, examined
+        return examined
+
+
+def _without_facts(record: RecordMatches, index: int) -> RecordMatches:
+    """Return the matches of a record as those of another one, whose addresses are not known; the line has this index."""
+    matches = tuple((index, replace(match, facts=LineFacts())) for _, match in record.matches)
+    return RecordMatches(matches, (), record.conditional_lines)
 
 
 def _has_literal(line: bytes, words: Iterable[bytes], literals: dict[bytes, tuple[bytes, ...]]) -> bool:

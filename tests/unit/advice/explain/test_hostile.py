@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
+from kproxy.advice.explain import search
 from kproxy.advice.explain.explanation import Explanation, explain
 from kproxy.advice.explain.linereader import LONGEST_LINE, LineReader
+from kproxy.advice.explain.matches import RecordMatches, matches_of
 from kproxy.advice.explain.output import render
 from kproxy.base.faults import Fault
 
@@ -183,3 +186,22 @@ def test_many_different_findings_are_counted_in_bounded_room() -> None:
     assert sum(finding.count for finding in cause.matches) == 3000
     assert len(cause.matches) <= 501
     assert len(render(explanation)) < 4000
+
+
+def test_of_a_kind_only_some_hundred_records_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    examined: list[int] = []
+
+    def counted(record: Sequence[bytes], hits: Sequence[int], takes_conditional: bool) -> RecordMatches:
+        examined.append(len(record))
+        return matches_of(record, hits, takes_conditional)
+
+    monkeypatch.setattr(search, "matches_of", counted)
+    lines = b"".join(HIT.replace(b"kafka-1", b"kafka-%d" % number) for number in range(3000))
+    explanation = explain(io.BytesIO(lines + b"kafka: dial tcp 10.0.0.1:9092: connect: connection refused\n"))
+
+    assert len(examined) <= 450  # a number in a name may be one of the words
+    assert [(cause.faults, sum(match.count for match in cause.matches)) for cause in explanation.causes] == [
+        ((Fault.NAME_NOT_RESOLVED,), 3000),
+        ((Fault.PORT_CLOSED,), 1),
+    ]
+    assert "kafka-2999" not in everything(explanation)

@@ -118,13 +118,13 @@ class SessionAuthorizer:
     def _judge_in_steps(
         self, change: Change, call: Call, request: Buffer, size: int
     ) -> Generator[int, None, GuardVerdict | bytes | DiscardedRequest]:
-        """Judge a request. Yields what a step has cost; before the first one, the request must be whole."""
+        """Judge a request. Yields what a step has cost, if the request is whole: else few names are read."""
         names = change.read_names(request, call.key, call.version)
         correlation_id, is_whole = _correlation_id(request), len(request) >= 4 + size
         is_flat = change.is_flat(call.version)
         # The buffer is not there any more in the next turn.
         frame = b"" if is_flat else bytes(request[: 4 + min(size, LONGEST_DECODED)])
-        if len(names) > 1:
+        if is_whole and len(names) > 1:
             yield cost_of(request[: 4 + size])
         forbidden, first = [], None
         cost = 0
@@ -134,7 +134,7 @@ class SessionAuthorizer:
                 forbidden.append((family, name))
                 first = first or (family, name, decision.reason)
             cost += self.rules.pattern_counts[family]
-            if cost > _PATTERNS_OF_STEP:
+            if is_whole and cost > _PATTERNS_OF_STEP:
                 yield cost >> _PATTERN_COST
                 cost = 0
         if first is None:

@@ -407,6 +407,23 @@ def test_one_large_request_is_judged_in_several_turns(key: ApiKey, allowed: bool
     assert len(client.refused) == (not allowed)
 
 
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("key", [ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_OFFSETS_TO_TXN])
+def test_a_request_with_two_names_comes_in_pieces(key: ApiKey, cut: list[int]) -> None:
+    """Both names are there long before the rest: nothing is judged in steps before the request is whole."""
+    client = Client(rules("deny group *"))
+    topics = [{"Name": "t", "Partitions": [{"PartitionIndex": number} for number in range(1500)]}]
+    fields: dict[str, Any] = {"TransactionalId": "t" * 5000, "GroupId": "g" * 5000}
+    more = {"Topics": topics} if key == ApiKey.TXN_OFFSET_COMMIT else {}
+    frame = ask(key, 0, {**fields, **more})
+    for piece in chunks(frame, cut):
+        assert client.sends_and_waits(piece) == b""
+    fields = read_response(key, 0, client.receives(), 8)
+    error = fields["Topics"][0]["Partitions"][1499]["ErrorCode"] if more else fields["ErrorCode"]
+    assert error == 30
+    assert len(client.refused) == 1
+
+
 def test_answers_that_wait_behind_a_request_are_bounded() -> None:
     client = Client()
     client.sends(ask(ApiKey.FETCH, 4, {"MaxWaitMs": 500}, 1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_history
 from kproxy.migrate.offsets.groupsync import parse_journal
 from kproxy.migrate.prepare.change_journal import JournaledChange, read_changes
@@ -50,22 +51,25 @@ def read_record(
     if nothing was prepared.
     """
     status, values = read_status_and_records(target, migration.name)
+    switches = read_history(values)
     back, problem = None, ""
     try:
         if isinstance(source, KproxyError):
             raise source
         if source is not None:
             back = read_status(source, reverse_name(migration.name))
-    except ConfigError as error:
-        problem = str(error)
+    except ConfigError:
+        problem = f"the source has no topic {state_topic_name(reverse_name(migration.name))}"
     except KproxyError as error:
         problem = f"the source cannot be reached: {error}"
+    if not any(entry.reversible and entry.decision is JournalDecision.RELEASED for entry in switches):
+        problem = ""  # nothing was copied back
     journal = parse_journal(values)
     return MigrationRecord(
         at=at,
         migration=migration,
         status=status,
-        switches=tuple(read_history(values)),
+        switches=tuple(switches),
         changes=tuple(read_changes(values)),
         positions={
             group: {place: offsets[0] for place, offsets in sorted(written.items()) if offsets}

@@ -377,6 +377,7 @@ def test_a_producer_that_goes_round_the_kproxies(site: Site, capsys: pytest.Capt
     assert (entry["user"], entry["host"], entry["outcome"]) == (current_user(), platform.node(), "done")
     assert entry["held_seconds"] > 0
     assert all(partition["digest"] for partition in value["copy"]["partitions"])
+    assert not any(doubt["subject"] == "copy back" for doubt in value["not_proven"]), "nothing was copied back"
     assert entry["switch"] in path.read_text()
 
 

@@ -416,8 +416,7 @@ def test_a_request_with_two_names_comes_in_pieces(key: ApiKey, cut: list[int]) -
     fields: dict[str, Any] = {"TransactionalId": "t" * 5000, "GroupId": "g" * 5000}
     more = {"Topics": topics} if key == ApiKey.TXN_OFFSET_COMMIT else {}
     frame = ask(key, 0, {**fields, **more})
-    for piece in chunks(frame, cut):
-        assert client.sends_and_waits(piece) == b""
+    assert client.sends_and_waits(*chunks(frame, cut)) == b"", "more comes while it waits"
     fields = read_response(key, 0, client.receives(), 8)
     error = fields["Topics"][0]["Partitions"][1499]["ErrorCode"] if more else fields["ErrorCode"]
     assert error == 30

@@ -59,6 +59,7 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
     from kproxy.migrate.plan.display import show_plan
     from kproxy.migrate.plan.plan import plan_to_json
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
+    from kproxy.migrate.schemas.needs import check_planned_schemas
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.user_logins import check_planned_logins
 
@@ -66,8 +67,13 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
     usage = read_observed(file, migration.name, observed)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         migration_plan = clusters.examine(sample, _log_progress).plan
+        _log_progress("sampling records")
+        partitions = {topic.name: len(topic.partitions) for topic, _ in migration_plan.topic_pairs()}
+        schema_findings = tuple(check_planned_schemas(migration, endpoints.source, partitions))
     login_findings = tuple(check_planned_logins(migration, migration_plan.source, usage))
-    migration_plan = replace(migration_plan, login_findings=login_findings, usage=usage)
+    migration_plan = replace(
+        migration_plan, login_findings=login_findings, schema_findings=schema_findings, usage=usage
+    )
     if as_json:
         click.echo(json.dumps(plan_to_json(migration_plan), indent=2))
     else:

@@ -2,7 +2,10 @@
 
 catalog     reads subjects, versions, compatibility and modes of a registry
 comparison  what the target's registry lacks, and where both mean different things (pure)
+needs       which topics need a registry, and whether both registries have their schemas
+recordids   the ids of schemas in a record (pure)
 registry    a client of one registry
+sampling    samples the records of a cluster's topics
 schema      a schema as registries describe it (pure)
 transfer    registers what is missing at the target, and verifies it
 

@@ -18,6 +18,7 @@ from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_access, read_inventory, read_logged_producer_ids
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.schemas.needs import check_schemas_in_use
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch import client_effects
@@ -67,13 +68,15 @@ def check_kproxies(
 
 
 def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic]:
-    """Yield findings about topics, groups, transactions and producer ids.
+    """Yield findings about topics, schemas, groups, transactions and producer ids.
 
     `first`: no client of these has written to the target so far.
     """
     migration = clusters.migration
     source = read_inventory(clusters.source, migration.selects_topic)
     yield from check_topics(migration, clusters.endpoints)
+    partitions = {name: len(topic.partitions) for name, topic in source.topics.items() if migration.selects_topic(name)}
+    yield from check_schemas_in_use(migration, clusters.endpoints.source, partitions)
     topics = list_topics(clusters.source.bootstrap)
     yield from client_effects.check_topics_and_groups(migration, source, topics)
     until = time.monotonic() + _TIMEOUT

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from datetime import time as clock_time
 from functools import partial
@@ -21,7 +22,10 @@ from kproxy.migrate.commands.arguments import FILE, JSON, MASTER
 from kproxy.migrate.copier.requests import TopicPartition
 
 if TYPE_CHECKING:
+    from kproxy.base.diagnostic import Diagnostic
     from kproxy.migrate.copy.copyrun import CopyRun
+    from kproxy.migrate.journal.switch_journal import SwitchEntry
+    from kproxy.migrate.spec.migration import Migration
 
 _INCOMPLETE = 1
 
@@ -60,6 +64,7 @@ def _end_time(_: click.Context, __: click.Parameter, value: str | None) -> datet
 @click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's metrics for Prometheus there, at /metrics.")
 @MASTER
 @click.option("--reverse", is_flag=True, help="After a reversible switch: copy from the target to the source.")
+@click.option("--wave", default="", metavar="NAME", help="With --reverse: copy the topics of this wave.")
 @click.option("--take-over", is_flag=True, help="Replace a driver that is already copying.")
 @click.option(
     "--skip-deleted",
@@ -75,6 +80,7 @@ def copy(
     metrics: str | None,
     master: str | None,
     reverse: bool,
+    wave: str,
     take_over: bool,
     skip_deleted: tuple[str, ...],
 ) -> int:
@@ -85,7 +91,8 @@ def copy(
       spark-submit --master yarn kproxy-move.py copy move.yaml --follow
 
     The command resumes where the last one ended, however it ended: the target has the state of the copy. Without
-    --follow it ends when all records that existed at its start are copied. Run 'kproxy migrate prepare' before.
+    --follow it ends when all records that existed at its start are copied. Run 'kproxy migrate prepare' before. Topics
+    of waves that are on the target are left out.
 
     With --until, the copy starts no round after that time, so that it does not load the clusters by day; a round lasts
     about half a minute.
@@ -98,9 +105,12 @@ def copy(
     from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, serve_metrics, summary_line
     from kproxy.migrate.copy.scope import build_copy_spec
     from kproxy.migrate.copy.sparksession import spark_session
+    from kproxy.migrate.journal.switch_journal import read_last_switch
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
 
+    if wave and not reverse:
+        raise click.UsageError("--wave: allowed with --reverse; the copy to the target has all topics on the source")
     migration = read_migration(file)
     skip = dict(_parse_skip(text) for text in skip_deleted)
     with (
@@ -108,13 +118,19 @@ def copy(
         open_endpoints(migration, spark) as endpoints,
     ):
         allowed = None
+        last = read_last_switch(endpoints.target, migration.name)
         if reverse:
             from kproxy.migrate.switch.reverse_copy import check_reverse_copy_allowed, read_reverse_migration
+            from kproxy.migrate.switch.wave_sides import require_moved_wave
 
             forward, forward_endpoints = migration, endpoints
-            migration, endpoints = read_reverse_migration(forward, forward_endpoints), swap_endpoints(forward_endpoints)
-            allowed = partial(check_reverse_copy_allowed, forward_endpoints.target, forward.name)
+            if wave:
+                forward = forward.of_wave(wave, require_moved_wave(last, wave).topics)
+            allowed = partial(check_reverse_copy_allowed, forward_endpoints.target, forward)
             allowed()
+            migration, endpoints = read_reverse_migration(forward, forward_endpoints), swap_endpoints(forward_endpoints)
+        elif last is not None:
+            migration = migration.without_moved(last.moved_topics)
         scope = build_copy_spec(migration, endpoints, follow=follow, max_rate=max_rate, take_over=take_over, skip=skip)
         running: list[CopyRun] = []
         with (
@@ -231,8 +247,11 @@ def _send_order(file: Path, *, paused: bool) -> int:
 def status(file: Path, as_json: bool) -> int:
     """Show the status of the migration, read from the target cluster alone.
 
+    If waves are on the target, the source is asked too: a topic of such a wave that is still written or read there is a
+    warning.
+
     The exit code is 0, 1 if a topic of the target no longer exists, or is not the one to which records were copied, or
-    2 if the target cannot be reached.
+    if there is a warning, or 2 if the target cannot be reached.
     """
     from kproxy.migrate.clusters.endpoints import open_target
     from kproxy.migrate.report.status import read_status, status_lines
@@ -240,10 +259,28 @@ def status(file: Path, as_json: bool) -> int:
 
     migration = read_migration(file)
     with open_target(migration) as target:
-        migration_status = read_status(target, migration.name)
+        migration_status = read_status(target, migration.name, tuple(migration.waves))
+    migration_status = replace(migration_status, alarms=_read_alarms(migration, migration_status.last_switch))
     if as_json:
         click.echo(migration_status.to_json())
     else:
         for line in status_lines(migration_status):
             click.echo(line)
-    return _INCOMPLETE if migration_status.lost_topics else 0
+    return _INCOMPLETE if migration_status.lost_topics or migration_status.alarms else 0
+
+
+def _read_alarms(migration: Migration, last: SwitchEntry | None) -> tuple[Diagnostic, ...]:
+    """Return what still uses topics on the source that have moved with waves."""
+    from kproxy.base.diagnostic import WARNING, Diagnostic
+    from kproxy.base.errors import KproxyError
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.switch.wave_alarms import check_moved_waves
+
+    if last is None or not last.waves_on_target:
+        return ()
+    try:
+        with open_endpoints(migration) as endpoints:
+            return tuple(check_moved_waves(endpoints, migration, last))
+    except KproxyError as error:
+        text = f"it is not known whether topics of waves are still used there: {error}"
+        return (Diagnostic(WARNING, "source", text),)

@@ -75,7 +75,12 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
     help="Switch only these clients: group=GROUP, client-id=ID (it may end with *). [repeatable]",
 )
 @click.option(
-    "--allow-split-readers", is_flag=True, help="With --only: other clients may continue to read on the source."
+    "--wave", default="", metavar="NAME", help="Switch only this wave of FILE: its clients, groups and topics."
+)
+@click.option(
+    "--allow-split-readers",
+    is_flag=True,
+    help="With --only or --wave: other clients may continue to read on the source.",
 )
 @ALLOW_UNSEEN
 @AS_END
@@ -92,6 +97,7 @@ def switch(
     dry_run: bool,
     reversible: bool,
     only: tuple[str, ...],
+    wave: str,
     allow_split_readers: bool,
     allow_unseen: tuple[str, ...],
     as_end: tuple[str, ...],
@@ -130,6 +136,10 @@ def switch(
     then producers. 'kproxy migrate switch' without it moves all others. Open transactions of these clients are ended if
     they are named too: --only transactional-id=ID.
 
+    With --wave, the clients and groups of a wave of FILE (section 'waves') are moved together with its topics, and all
+    else stays. What it is connected to must not stay behind, so this needs 'kproxy migrate observe' before. Waves may
+    go one after the other; 'kproxy migrate switch' without --wave moves what is left.
+
     The exit code is 0 if the switch is done (with --dry-run: if it can be done), 1 if a finding blocks it before writes
     are held, 2 if it cannot begin, 3 if it was undone, and 4 if it has not finished: then run it with --resume or
     --abort.
@@ -137,7 +147,7 @@ def switch(
     from kproxy.base.errors import ConfigError
     from kproxy.migrate.commands.screen import open_screen
     from kproxy.migrate.spec.document import read_migration
-    from kproxy.migrate.switch.client_selection import parse_selection
+    from kproxy.migrate.switch.client_selection import parse_selection, select_wave
     from kproxy.migrate.switch.operations import run_switch
     from kproxy.migrate.switch.resumption import resume_or_abort
     from kproxy.migrate.switch.unseen_check import UnseenCheck
@@ -147,13 +157,17 @@ def switch(
             "allowed: one of --dry-run, --resume and --abort; --lost with one of the last two, --reversible with none"
         )
     chosen = parse_selection(only, allow_split_readers=allow_split_readers)
-    if chosen is not None and (reversible or resume or abort):
+    if chosen is not None and (reversible or resume or abort or wave):
         raise ConfigError("--only: allowed with --dry-run, --allow-split-readers, --as-end, --json and --master")
+    if wave and (resume or abort):
+        raise ConfigError("--wave: not with --resume or --abort, which know what was interrupted")
     if as_end and (resume or abort):
         raise ConfigError("--as-end: not with --resume or --abort")
-    if allow_split_readers and chosen is None:
-        raise ConfigError("--allow-split-readers: allowed with --only")
+    if allow_split_readers and chosen is None and not wave:
+        raise ConfigError("--allow-split-readers: allowed with --only or --wave")
     migration = read_migration(file).with_as_end(as_end)
+    if wave:
+        chosen = select_wave(migration, wave, allow_split_readers=allow_split_readers)
     with open_screen("switch", migration.name, file, log_path, plain=as_json) as screen:
         report = partial(_print_result, screen, as_json=as_json)
         if resume or abort:
@@ -184,6 +198,7 @@ def switch(
     shell_complete=_observed_clients,
     help="Roll back only these of the clients that were switched with --only. [repeatable]",
 )
+@click.option("--wave", default="", metavar="NAME", help="Roll back only this wave.")
 @AS_END
 @LOST
 @LOG
@@ -193,6 +208,7 @@ def rollback(
     file: Path,
     dry_run: bool,
     only: tuple[str, ...],
+    wave: str,
     as_end: tuple[str, ...],
     lost: tuple[str, ...],
     log_path: Path | None,
@@ -206,16 +222,22 @@ def rollback(
     written to the target must have been copied back ('switch --reversible'); then the steps of a switch are done in the
     other direction.
 
-    Clients that were switched with --only, and have only read on the target, are moved back by themselves.
+    Clients that were switched with --only, and have only read on the target, are moved back by themselves. With --wave,
+    a wave that was switched with --reversible is moved back with what it wrote, and all else stays.
 
     The exit codes are those of 'kproxy migrate switch'.
     """
+    from kproxy.base.errors import ConfigError
     from kproxy.migrate.commands.screen import open_screen
     from kproxy.migrate.spec.document import read_migration
-    from kproxy.migrate.switch.client_selection import parse_selection
+    from kproxy.migrate.switch.client_selection import ClientSelection, parse_selection
     from kproxy.migrate.switch.operations import run_rollback
 
     chosen = parse_selection(only, allow_split_readers=False)
+    if wave and chosen is not None:
+        raise ConfigError("--wave and --only: allowed: one of them")
+    if wave:
+        chosen = ClientSelection(wave=wave)
     migration = read_migration(file).with_as_end(as_end)
     with open_screen("rollback", migration.name, file, log_path, plain=as_json) as screen:
         report = partial(_print_result, screen, as_json=as_json)

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from queue import SimpleQueue
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, is_retriable
@@ -148,6 +150,12 @@ class CopyRun:
             raise ConfigError(
                 f"clients of {self._spec.name} are on {last.target_upstream} now:"
                 " the source is not copied any more; allowed: kproxy migrate copy --reverse, rollback or finish"
+            )
+        moved = () if last is None else last.moved_topics
+        if topics := [topic for topic in self._spec.topics if any(fnmatchcase(topic, glob) for glob in moved)]:
+            raise ConfigError(
+                f"{abbreviate(topics)}: topics of a wave, to which clients write on the target now, or will: run the"
+                " same command again, which leaves them out"
             )
 
     # Rounds

@@ -75,7 +75,7 @@ def build_copy_spec(
         sources = read_inventory(admin, migration.selects_topic).topics
     topics = {topic: migration.target_name(topic) for topic in sorted(sources) if migration.selects_topic(topic)}
     if not topics:
-        raise ConfigError("topics: the source has no topic that the file includes")
+        raise ConfigError(f"topics: the source has no topic that {_selection_text(migration)}")
     target_names = set(topics.values())
     with Admin(endpoints.target) as admin:
         target_inventory = read_inventory(admin, target_names.__contains__)
@@ -113,6 +113,12 @@ def build_copy_spec(
         follow=follow,
         take_over=take_over,
     )
+
+
+def _selection_text(migration: Migration) -> str:
+    if migration.wave:
+        return f"wave {migration.wave} of the file includes"
+    return "the file includes" + (", but those of waves that are on the target" if migration.topics.moved else "")
 
 
 def _check_target_topics(

@@ -47,6 +47,14 @@ class MovedPart:
     """Its groups."""
     writes: bool = False
     """True if its clients write on the target."""
+    wave: str = ""
+    """The wave of the file that it is; "" if it was selected by `--only`."""
+    topics: tuple[str, ...] = ()
+    """Globs of the topics of the wave."""
+    reversible: bool = False
+    """True if what its clients write to the topics of the wave is copied back."""
+    since: int = 0
+    """When it came to the target, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +101,24 @@ class SwitchEntry:
     """True if the whole cluster was switched before."""
     users: tuple[str, ...] = ()
     """The users whose clients were connected before, or had been observed."""
+    wave: str = ""
+    """The wave that was switched; "" if it was another part, or the cluster."""
+    topics: tuple[str, ...] = ()
+    """Globs of the topics of the wave."""
+    since: int = 0
+    """For the rollback of a wave, when it came to the target, in milliseconds since 1970."""
+    waves_before: tuple[str, ...] = ()
+    """The waves that were on the target at any time before."""
 
     @property
     def part(self) -> str:
         """The name of the part that was switched; "" if it was the cluster."""
         return split_unit(self.cluster)[1]
+
+    @property
+    def part_text(self) -> str:
+        """The part that was switched, in words."""
+        return f"wave {self.wave}" if self.wave else f"part {self.part}"
 
     @property
     def parts_on_target(self) -> tuple[MovedPart, ...]:
@@ -106,8 +127,25 @@ class SwitchEntry:
         if not self.part:
             return () if self.is_moved or (self.what == ROLLBACK and released) else self.parts
         if released is (self.what == SWITCHING):
-            return (*self.parts, MovedPart(self.part, self.clients, self.groups, self.writes))
+            wave = (self.wave, self.topics, self.reversible and bool(self.wave), self.since or self.at)
+            return (*self.parts, MovedPart(self.part, self.clients, self.groups, self.writes, *wave))
         return self.parts
+
+    @property
+    def waves_on_target(self) -> Mapping[str, MovedPart]:
+        """The waves that are on the target now, while the cluster is not, by their names."""
+        return {part.wave: part for part in self.parts_on_target if part.wave}
+
+    @property
+    def switched_waves(self) -> tuple[str, ...]:
+        """The waves that are on the target, or were there at any time."""
+        return tuple(dict.fromkeys((*self.waves_before, *self.waves_on_target)))
+
+    @property
+    def moved_topics(self) -> tuple[str, ...]:
+        """Globs of the topics of which clients write, or may write, to the target: those of waves."""
+        under_way = () if self.ended else self.topics
+        return tuple(dict.fromkeys(glob for part in self.parts_on_target for glob in part.topics)) + under_way
 
     @property
     def decision(self) -> JournalDecision:
@@ -164,11 +202,8 @@ class SwitchEntry:
             decisions = tuple(
                 (str(driver), JournalDecision(decision).value) for driver, decision in record.pop("decisions")
             )
-            parts = tuple(
-                MovedPart(str(part["name"]), _texts(part["clients"]), _texts(part["groups"]), bool(part["writes"]))
-                for part in record.pop("parts", ())
-            )
-            for name in ("kproxies", "clients", "groups", "users"):
+            parts = tuple(map(_moved_part, record.pop("parts", ())))
+            for name in ("kproxies", "clients", "groups", "topics", "users", "waves_before"):
                 record[name] = _texts(record.get(name, ()))
             return cls(**{**record, "parts": parts, "decisions": decisions})
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -190,6 +225,19 @@ def read_history(values: Mapping[bytes, bytes]) -> list[SwitchEntry]:
 def is_switch_key(key: bytes) -> bool:
     """Return True if `read_history` reads the record with this key."""
     return key == SWITCH_KEY or key.startswith(_FORMER_PREFIX)
+
+
+def _moved_part(record: Mapping[str, Any]) -> MovedPart:
+    return MovedPart(
+        str(record["name"]),
+        _texts(record["clients"]),
+        _texts(record["groups"]),
+        bool(record["writes"]),
+        str(record.get("wave", "")),
+        _texts(record.get("topics", ())),
+        bool(record.get("reversible", False)),
+        int(record.get("since", 0)),
+    )
 
 
 def _texts(value: Any) -> tuple[str, ...]:

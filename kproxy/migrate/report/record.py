@@ -57,12 +57,12 @@ def read_record(
         if isinstance(source, KproxyError):
             raise source
         if source is not None:
-            back = read_status(source, reverse_name(migration.name))
+            back = read_status(source, reverse_name(migration))
     except ConfigError:
-        problem = f"the source has no topic {state_topic_name(reverse_name(migration.name))}"
+        problem = f"the source has no topic {state_topic_name(reverse_name(migration))}"
     except KproxyError as error:
         problem = f"the source cannot be reached: {error}"
-    if not any(entry.reversible and entry.decision is JournalDecision.RELEASED for entry in switches):
+    if not any(_is_copied_back(entry) for entry in switches):
         problem = ""  # nothing was copied back
     journal = parse_journal(values)
     return MigrationRecord(
@@ -111,3 +111,8 @@ def where_clients_are(record: MigrationRecord) -> str:
     parts = [client for part in last.parts_on_target for client in part.clients]
     others = f", except those of {', '.join(parts)}, which are on {last.target_upstream}, the target" if parts else ""
     return f"By the last {last.what}, all clients are on {side}{others}."
+
+
+def _is_copied_back(entry: SwitchEntry) -> bool:
+    """Return True for a switch of all clients whose records were copied back; a wave has a copy of its own."""
+    return entry.reversible and not entry.wave and entry.decision is JournalDecision.RELEASED

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
+from kproxy.base.diagnostic import Diagnostic, grouped, to_json
 from kproxy.base.format import format_count, format_size
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
@@ -15,7 +17,7 @@ from kproxy.migrate.copier.state import PartitionState, parse_object
 from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
 from kproxy.migrate.copy.progress import describe_deletion
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
-from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCH_KEY, SwitchEntry
 from kproxy.migrate.offsets.groupsync import parse_journal
 from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges
 from kproxy.proxy.switching.twophase import JournalDecision
@@ -43,6 +45,10 @@ class MigrationStatus:
     """By source topic, what the state topic has recorded of it."""
     lost_topics: Mapping[str, str] = field(default_factory=dict)
     """By source topic, why the target has lost copied records."""
+    waves: tuple[str, ...] = ()
+    """The waves of the file."""
+    alarms: tuple[Diagnostic, ...] = ()
+    """What still uses topics on the source that have moved with waves."""
 
     def verified_upto(self, partition: TopicPartition) -> int | None:
         """Return the source offset up to which the partition is verified; None if nothing of it is."""
@@ -68,6 +74,8 @@ class MigrationStatus:
                 "driver": self.driver,
                 "switch": None if self.last_switch is None else self.last_switch.to_record(),
                 "groups": self.groups,
+                "waves": [{"wave": name, "where": text} for name, text in wave_texts(self)],
+                "alarms": [to_json(alarm) for alarm in self.alarms],
                 "topics": [
                     {"topic": topic, "target_topic": migrated.target_topic, "problem": self.lost_topics.get(topic, "")}
                     for topic, migrated in sorted(self.topics.items())
@@ -96,9 +104,12 @@ class MigrationStatus:
         )
 
 
-def read_status(target: str, name: str) -> MigrationStatus:
-    """Read the status of a migration from the target. Raises ConfigError if nothing was prepared there."""
-    return read_status_and_records(target, name)[0]
+def read_status(target: str, name: str, waves: tuple[str, ...] = ()) -> MigrationStatus:
+    """Read the status of a migration from the target; `waves` are those of the file.
+
+    Raises ConfigError if nothing was prepared there.
+    """
+    return replace(read_status_and_records(target, name)[0], waves=waves)
 
 
 def read_status_and_records(target: str, name: str) -> tuple[MigrationStatus, Mapping[bytes, bytes]]:
@@ -135,8 +146,18 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
         yield from _deletion_lines(driver)
     if migration_status.last_switch is not None:
         yield _switch_line(migration_status.last_switch)
+    for wave, text in wave_texts(migration_status):
+        yield f"wave {wave}: {text}"
+    for alarm in grouped(migration_status.alarms):
+        yield f"{alarm.severity}: {alarm}"
     if migration_status.paused:
         yield "paused. Next: kproxy migrate resume FILE"
+    yield from _topic_lines(migration_status)
+    if migration_status.groups:
+        yield f"positions written for groups: {', '.join(migration_status.groups)}"
+
+
+def _topic_lines(migration_status: MigrationStatus) -> Iterator[str]:
     topics: dict[str, list[tuple[int, PartitionState]]] = {}
     for (topic, partition), state in sorted(migration_status.partitions.items()):
         topics.setdefault(topic, []).append((partition, state))
@@ -160,8 +181,6 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
     for topic, why in migration_status.lost_topics.items():
         if topic not in topics:
             yield f"{topic}: {why}"
-    if migration_status.groups:
-        yield f"positions written for groups: {', '.join(migration_status.groups)}"
 
 
 def _deletion_lines(driver: Mapping[str, Any]) -> Iterator[str]:
@@ -178,7 +197,32 @@ def _deletion_lines(driver: Mapping[str, Any]) -> Iterator[str]:
 def _switch_line(last: SwitchEntry) -> str:
     upstream = last.to if last.decision is JournalDecision.RELEASED else last.origin
     hint = "" if last.ended else "; not finished: run kproxy migrate switch FILE --resume or --abort"
-    return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {upstream}{hint}"
+    whom, clients = (f" of {last.part_text}", "its clients") if last.part else ("", "clients")
+    return f"{last.what} {last.switch}{whom} from {last.origin} to {last.to}: {clients} are on {upstream}{hint}"
+
+
+def wave_texts(migration_status: MigrationStatus) -> Iterator[tuple[str, str]]:
+    """Yield each wave of the file, and each other one that is on the target, and where it is, in words (pure)."""
+    last = migration_status.last_switch
+    moved = {} if last is None else last.waves_on_target
+    for name in dict.fromkeys((*migration_status.waves, *moved)):
+        under_way = (
+            "" if last is None or last.ended or last.wave != name else f"; {last.what} {last.switch} is under way"
+        )
+        if last is not None and last.is_moved:
+            text = f"on {last.target_upstream}, with all other clients"
+        elif last is not None and name in moved:
+            back = "is copied back" if moved[name].reversible else "is not copied back"
+            text = f"on {last.target_upstream} since {_utc(moved[name].since)}; what its clients write there {back}"
+        elif last is not None and last.wave == name and last.what == ROLLBACK:
+            text = f"on the source, to which it was moved back at {_utc(last.at)}"
+        else:
+            text = "on the source"
+        yield name, text + under_way
+
+
+def _utc(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _verification_text(migration_status: MigrationStatus, topic: str, parts: list[tuple[int, PartitionState]]) -> str:

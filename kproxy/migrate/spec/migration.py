@@ -107,6 +107,10 @@ class TopicSelection:
         "Globs of topics that were compacted once: offsets may be missing although they are not compacted now.",
         repeatable=True,
     )
+    within: tuple[str, ...] = ()
+    """Globs of the topics of a wave, if only these are meant; the file has no such key."""
+    moved: tuple[str, ...] = ()
+    """Globs of the topics of waves that are on the target, where clients write to them; the file has no such key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,18 @@ class WaveSelection:
     groups: tuple[str, ...] = key(_GROUPS, "Globs of the groups.", repeatable=True)
     topics: tuple[str, ...] = key(_TOPICS, "Globs of the topics.", repeatable=True)
 
+    def selects_client(self, client_id: str) -> bool:
+        """Return True if this client id is one of the wave."""
+        return _matches(client_id, self.clients, ())
+
+    def selects_group(self, group: str) -> bool:
+        """Return True if this group is one of the wave."""
+        return _matches(group, self.groups, ())
+
+    def selects_topic(self, topic: str) -> bool:
+        """Return True if this source topic is one of the wave."""
+        return _matches(topic, self.topics, ())
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -173,6 +189,8 @@ class Migration:
         "By name, clients, groups and topics that move separately: `plan` says what connects them to others.",
         factory=dict,
     )
+    wave: str = ""
+    """The wave to which this is narrowed; "" if it is the whole migration. The file has no such key."""
 
     @property
     def state_topic(self) -> str:
@@ -183,7 +201,25 @@ class Migration:
         """Return True if this source topic is copied: never one of Kafka's own, nor a state topic."""
         if topic in INTERNAL_TOPICS or topic.startswith(state_topic_name("")):
             return False
-        return _matches(topic, self.topics.include, self.topics.exclude)
+        topics = self.topics
+        is_within = not topics.within or _matches(topic, topics.within, ())
+        return is_within and _matches(topic, topics.include, topics.exclude) and not self.has_moved(topic)
+
+    def has_moved(self, topic: str) -> bool:
+        """Return True if this source topic is one of a wave that is on the target."""
+        return _matches(topic, self.topics.moved, ())
+
+    def of_wave(self, wave: str, topics: Iterable[str]) -> Migration:
+        """Return the migration of this wave alone: of the topics that these globs select, in the same state topic."""
+        return replace(self, wave=wave, topics=replace(self.topics, within=tuple(topics)))
+
+    def without_moved(self, topics: Iterable[str]) -> Migration:
+        """Return the migration without the topics of waves that are on the target, which these globs select."""
+        return replace(self, topics=replace(self.topics, moved=tuple(topics)))
+
+    def whole(self) -> Migration:
+        """Return the migration of all topics of the file."""
+        return replace(self, wave="", topics=replace(self.topics, within=(), moved=()))
 
     def allows_offset_gaps(self, topic: str) -> bool:
         """Return True if the file says that offsets may be missing in this source topic."""

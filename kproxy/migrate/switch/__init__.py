@@ -5,7 +5,7 @@ kproxy_replies       the replies of a kproxy at /switch (pure)
 readiness            checks that the kproxies can be switched (pure)
 client_effects       what clients observe during a switch (pure)
 transactions         open transactions of a cluster, and ending them
-client_selection     the option `--only`: the clients that are switched by themselves (pure)
+client_selection     the options `--only` and `--wave`: the clients that are switched by themselves (pure)
 expected_users       the users that must be able to log in where clients are moved, and their rights (pure)
 user_logins          lets the kproxies try these logins and rights
 final_sync           the last round of the copy, its verification, and the last positions
@@ -22,6 +22,9 @@ inverse_offset_map   states and offset maps of a copy in the other direction (pu
 reverse_copy         the copy from the target to the source, and the rollback that uses it
 partial_rollback     the rollback of clients that were switched by themselves and only read
 checkpoint_rollback  offset maps for a Spark checkpoint after a rollback
+wave_sides           which topics a switch has, and which side all else is on
+wave_rollback        the rollback of a wave whose records were copied back
+wave_alarms          what still uses the source's topics of waves that are on the target
 source_use           who still uses which side after a switch
 finish               the end of a migration
 report               the result of a switch as text and as JSON, and the next command

@@ -76,10 +76,11 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
         topic
         for topic in sorted(topics)
         if not migration.selects_topic(topic)
+        and not migration.has_moved(topic)
         and topic not in INTERNAL_TOPICS
         and not topic.startswith("kproxy-migration-")
     ]
-    if omitted:
+    if omitted and not migration.wave:
         yield Diagnostic(
             WARNING,
             "topics",

@@ -1,19 +1,22 @@
-"""The option `--only`: the clients that are switched by themselves, and whether they can be (pure)."""
+"""The options `--only` and `--wave`: the clients that are switched by themselves, and whether they can be (pure)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.groups import GroupMembers
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.usage.replies import GROUPS, TRANSACTIONS, RecordedClient
-from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
+from kproxy.proxy.switching.parts import ANY_SUFFIX, NUMBER_SUFFIX, Part, check_part
 from kproxy.proxy.switching.positions import client_series
 
 KINDS = GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
@@ -22,7 +25,7 @@ _SYNTAX = f"allowed: {GROUP}=GROUP, {CLIENT}=ID, {TRANSACTION}=ID, more of them 
 
 @dataclass(frozen=True, slots=True)
 class ClientSelection:
-    """The clients that `--only` names."""
+    """The clients that `--only` names, or those of a wave."""
 
     groups: tuple[str, ...] = ()
     """Groups; all their members are selected."""
@@ -32,6 +35,18 @@ class ClientSelection:
     """Transactional ids of these clients, which may end with `*`: the hold ends their open transactions."""
     allow_split_readers: bool = False
     """True if other clients may continue to read on the source while these write to the target."""
+    wave: str = ""
+    """The wave of the file that they are; "" with `--only`."""
+
+    @property
+    def subject(self) -> str:
+        """The subject of findings about them."""
+        return f"wave {self.wave}" if self.wave else "only"
+
+    @property
+    def hint(self) -> str:
+        """How a group is added to them."""
+        return f"name it in groups of wave {self.wave}" if self.wave else f"name it with {GROUP}="
 
     def includes_transaction(self, transactional_id: str) -> bool:
         """Return True if this transactional id is selected."""
@@ -79,30 +94,74 @@ def selectable_names(clients: Iterable[RecordedClient]) -> frozenset[tuple[str, 
     return frozenset(names)
 
 
+def select_wave(migration: Migration, wave: str, *, allow_split_readers: bool) -> ClientSelection:
+    """Return the clients and groups of a wave of the file; groups are globs. Raises ConfigError (pure)."""
+    section = migration.waves.get(wave)
+    if section is None:
+        names = ", ".join(migration.waves) or "none: add the section 'waves'"
+        raise ConfigError(f"--wave {wave}: the file has no such wave; it has {names}")
+    if not section.topics or not (section.clients or section.groups):
+        raise ConfigError(f"--wave {wave}: it needs topics, and clients or groups, to be moved by itself")
+    for client in section.clients:
+        if re.search(r"[?\[\]]|\*.|#$", client):
+            raise ConfigError(
+                f"--wave {wave}: kproxies cannot route client ids by {client}; allowed: a client id, or its beginning"
+                " with * at the end"
+            )
+    return ClientSelection(section.groups, section.clients, (), allow_split_readers, wave)
+
+
 def select_part(
-    selection: ClientSelection, members: GroupMembers, connected: Collection[ConnectedClient]
+    selection: ClientSelection,
+    members: GroupMembers,
+    connected: Collection[ConnectedClient],
+    former: Collection[str] = (),
 ) -> tuple[SelectedPart | None, list[Diagnostic]]:
     """Return the part that the selected clients form, and findings about it.
 
     `members` are of all groups of the source. `connected` are the clients of all kproxies that are on the source.
+    `former` are the client ids of a wave that was switched before: if they cover the selected ones, they move again, as
+    kproxies do not change a part that was switched.
     """
-    missing = [name for name in selection.groups if not members.get(name)]
-    if missing:
-        text = f"the source returns no client ids of members of group {abbreviate(missing)}: name them with {CLIENT}="
-        return None, [Diagnostic(ERROR, "only", text)]
-    ids = {_client_id_pattern(client_id) for name in selection.groups for client_id in members[name]} | set(
-        selection.clients
-    )
-    clients = tuple(sorted(ids))
+    named = [name for name in members if any(fnmatchcase(name, glob) for glob in selection.groups)]
+    if not selection.wave:
+        named = list(selection.groups)
+        if missing := [name for name in named if not members.get(name)]:
+            text = (
+                f"the source returns no client ids of members of group {abbreviate(missing)}: name them with {CLIENT}="
+            )
+            return None, [Diagnostic(ERROR, selection.subject, text)]
+    ids = {_client_id_pattern(client_id) for name in named for client_id in members[name]}
+    clients = tuple(sorted({*ids, *selection.clients}))
+    if all(_covers(former, client) for client in clients):
+        clients = tuple(former)
+    name = wave_part(selection.wave) if selection.wave else _part_name(clients)
     try:
-        part = Part(f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}", clients)
+        part = Part(name, clients)
         check_part(part)
     except ValueError as error:
-        return None, [Diagnostic(ERROR, "only", str(error))]
+        return None, [Diagnostic(ERROR, selection.subject, str(error))]
     groups = frozenset(name for name, ids in members.items() if any(part.has(client_id) for client_id in ids))
+    groups |= set(named)
     writes = any(client.writes for client in connected if part.has(client.name))
     chosen = SelectedPart(part, groups, writes)
     return chosen, list(_check_part(selection, chosen, members, connected))
+
+
+def wave_part(wave: str) -> str:
+    """Return the name of the part of a wave at kproxies."""
+    return f"wave-{wave}"
+
+
+def _part_name(clients: tuple[str, ...]) -> str:
+    return f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}"
+
+
+def _covers(patterns: Collection[str], pattern: str) -> bool:
+    """Return True if each client id of a pattern is one of these patterns too."""
+    return Part("", tuple(patterns)).has(pattern) or any(
+        each.endswith(ANY_SUFFIX) and pattern.startswith(each[:-1]) for each in patterns
+    )
 
 
 def _client_id_pattern(client_id: str) -> str:
@@ -117,14 +176,14 @@ def _check_part(
     part = chosen.part
     yield Diagnostic(
         NOTE,
-        "only",
+        selection.subject,
         f"clients {abbreviate(part.clients)}"
         + (f", members of group {abbreviate(sorted(chosen.groups))}" if chosen.groups else ""),
     )
-    if chosen.groups:
+    if chosen.groups and not selection.wave:
         yield Diagnostic(
             WARNING,
-            "only",
+            selection.subject,
             "members that read uncommitted records (the default of Java's clients) may get some twice on the target"
             " if an attempt of the copy is interrupted: set isolation.level=read_committed there",
         )
@@ -136,8 +195,8 @@ def _check_part(
             yield Diagnostic(
                 ERROR,
                 f"group {group}",
-                f"its members {abbreviate(staying)} would stay on the source: a group must be on one side; name it"
-                f" with {GROUP}=",
+                f"its members {abbreviate(staying)} would stay on the source: a group must be on one side;"
+                f" {selection.hint}",
             )
         away = sorted(client_id for client_id in members[group] - connected_ids if part.has(client_id))
         if away:
@@ -148,15 +207,16 @@ def _check_part(
                 " would stay on the source",
             )
     if not part_clients:
-        yield Diagnostic(WARNING, "only", "none of these clients is connected now: whether they write is not known")
-    if chosen.writes and not selection.allow_split_readers:
+        text = "none of these clients is connected now: whether they write is not known"
+        yield Diagnostic(WARNING, selection.subject, text)
+    if chosen.writes and not selection.allow_split_readers and not selection.wave:
         readers = sorted(
             {client.name or "(no client id)" for client in connected if client.reads and not part.has(client.name)}
         )
         if readers:
             yield Diagnostic(
                 ERROR,
-                "only",
+                selection.subject,
                 f"some of these clients write, and {abbreviate(readers)} read on the source: they would not see"
                 " records that are written to the target. Move them first, or together with these; or add"
                 " --allow-split-readers, if they do not read these records",

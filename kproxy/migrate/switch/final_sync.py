@@ -107,7 +107,7 @@ class FinalSync:
     groups: Callable[[str], bool] | None = None
     """Selects the groups whose positions are translated; None for those of the file."""
     selection: ClientSelection | None = None
-    """The clients that are switched, if others continue to write to the source."""
+    """The clients that are switched, if they are not all; those of a wave have the topics of `migration` alone."""
     others_write: bool = False
     """True if the target's logs have records of clients that were moved there before."""
     timings: SyncTimings = field(default_factory=SyncTimings)
@@ -121,12 +121,14 @@ class FinalSync:
         self._stack = ExitStack()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
+        self._copy: CopyRun | None = None
+        self.partitions: list[TopicPartition] = []
 
     def __enter__(self) -> FinalSync:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._thread is not None:
+        if self._thread is not None and self._copy is not None:
             self._copy.finish_round()
             self._thread.join(60)
         self._stack.close()
@@ -136,8 +138,8 @@ class FinalSync:
     def start(self, take_over: bool) -> None:
         """Connect, and start a copy that follows the source.
 
-        If another driver copies, this takes its place (`take_over`), or waits for what it copies. Raises ConfigError if
-        it cannot begin.
+        If another driver copies, this takes its place (`take_over`), or waits for what it copies. If each topic has
+        moved with a wave before, nothing is copied. Raises ConfigError if it cannot begin.
         """
         self._take_over = take_over
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
@@ -145,15 +147,17 @@ class FinalSync:
         self._source_cluster = self._stack.enter_context(ClusterClient(self.endpoints.source))
         self._state_reader = StateReader(self.endpoints.target, self.migration.name)
         self._stack.callback(self._state_reader.close)
+        self._state_reader.read()
+        if not self.migration.wave and not any(map(self.migration.selects_topic, list_topics(self.endpoints.source))):
+            return
         scope = build_copy_spec(self.migration, self.endpoints, follow=True, take_over=take_over)
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
-        self._state_reader.read()
-        self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
+        copy = self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
 
         def run() -> None:
             try:
-                self._copy.run()
+                copy.run()
             except Exception as error:  # noqa: BLE001  # `_check_copy` raises it
                 self._failure = error
 
@@ -162,8 +166,9 @@ class FinalSync:
 
     def stop_copy(self, until: float) -> None:
         """End the copy. Raises FinalSyncError if it does not end in time."""
+        if self._copy is None or self._thread is None:
+            return
         self._copy.finish_round()
-        assert self._thread is not None
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():
             raise FinalSyncError(COPY_NOT_IN_TIME())
@@ -209,9 +214,12 @@ class FinalSync:
     def drain(self, until: float) -> None:
         """End the open transactions on the source. Raises FinalSyncError."""
         transactions = open_transactions(self._source_admin, until)
-        if self.selection is not None:
+        if (selection := self.selection) is not None:
             transactions = [
-                transaction for transaction in transactions or () if self.selection.includes_transaction(transaction.id)
+                transaction
+                for transaction in transactions or ()
+                if selection.includes_transaction(transaction.id)
+                or (selection.wave and any(map(self.migration.selects_topic, transaction.topics)))
             ]
         if not transactions:
             return
@@ -226,7 +234,7 @@ class FinalSync:
     @_timed
     def copy(self, until: float) -> None:
         """Copy up to the current ends of the source's logs, until no log has grown. Raises FinalSyncError."""
-        if self.selection is not None:
+        if self.selection is not None and not self.selection.wave:
             # What these clients have written is below these ends, and open transactions of others may be too.
             self.source_ends = self._read_offsets(requests.LATEST, False, until)
             try:
@@ -247,8 +255,17 @@ class FinalSync:
     @_timed
     def verify(self, _: float) -> None:
         """Verify what was copied and not verified before. Raises FinalSyncError."""
+        if not self.partitions:
+            return
         source, target = self.endpoints.source, self.endpoints.target
-        report = run_verification(self.spark, source, target, self.migration.name, others_write=self.others_write)
+        report = run_verification(
+            self.spark,
+            source,
+            target,
+            self.migration.name,
+            others_write=self.others_write,
+            selects_topic=self.migration.selects_topic,
+        )
         unverified = [partition for partition in report.partitions if not partition.is_complete]
         if unverified:
             partition = unverified[0]
@@ -270,7 +287,7 @@ class FinalSync:
 
         Raises FinalSyncError.
         """
-        if self.selection is not None:
+        if self.selection is not None and not self.selection.wave:
             return
         ends = self._read_final_ends(until)
         grown = sorted(
@@ -309,6 +326,8 @@ class FinalSync:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._copy is None:
+            return
         stuck = self._copy.progress.stuck
         if stuck:
             (topic, partition), why = min(stuck.items())

@@ -77,14 +77,16 @@ def run_finish(
             )
         if last.parts_on_target:
             raise ConfigError(
-                "only some clients were switched (--only): run kproxy migrate switch FILE to move all others first"
+                "only some clients were switched (--only, --wave): run kproxy migrate switch FILE to move all others"
+                " first"
             )
         with open_fleet(section) as fleet:
             replies = _Replies.read(fleet)
         replies.show(last, usage, log, report)
         replies.check(last, log, options.force)
         source = None
-        if last.is_moved or last.reversible:
+        is_copied_back = last.reversible or bool(last.switched_waves)
+        if last.is_moved or is_copied_back:
             source = _open_source(stack, migration, log, is_optional=options.force or not last.reversible)
         if last.is_moved:
             use = UNREACHED if source is None else read_source_use(migration, source, target, options.allow_unseen)
@@ -96,7 +98,7 @@ def run_finish(
         if options.dry_run:
             log(_REPORT_FIRST)
         return finish_migration(
-            migration, source if last.reversible else None, target, last, log, dry_run=options.dry_run
+            migration, source if is_copied_back else None, target, last, log, dry_run=options.dry_run
         )
 
 
@@ -166,7 +168,8 @@ def finish_migration(
 
     remaining: list[str] = []
     if source is not None:
-        remaining += _finish_reverse_copy(migration, source, log, dry_run)
+        for each in (migration, *(migration.of_wave(wave, ()) for wave in last.switched_waves)):
+            remaining += _finish_reverse_copy(each, source, log, dry_run)
     if not last.is_moved:
         log("clients are on the source: run kproxy migrate undo FILE to revert what was prepared on the target")
         return remaining

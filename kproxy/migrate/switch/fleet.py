@@ -19,7 +19,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.migrate.spec.switch_section import HTTPS, KproxySelection, SwitchSection
-from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply, read_command_reply
+from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused, KproxyReply, read_command_reply
 from kproxy.net.blocking import can_connect, resolve
 from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server
 from kproxy.net.dial.kubeconfig import tls_context as kubernetes_tls
@@ -27,7 +27,7 @@ from kproxy.net.dial.kubehttp import KubeHttp, KubeStatusError
 from kproxy.net.dial.kubelogin import KubeLogin
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, tls_context
-from kproxy.proxy.switching.asjson import PART
+from kproxy.proxy.switching.asjson import JOIN, PART
 from kproxy.proxy.switching.participant import Command, CommandType
 from kproxy.proxy.switching.parts import split_unit, unit_name
 from kproxy.proxy.switching.userchecks import UserCheck, UserCheckRequest, parse_reply
@@ -89,12 +89,20 @@ class Kproxy:
             *(cluster for name, cluster in clusters.items() if name != self.cluster == split_unit(name)[0]),
         ]
 
-    def make_part(self, clients: Sequence[str]) -> ClusterReply:
-        """Create the part that is meant, with these clients. Raises CommandRefused and AdminError."""
-        answer = self.client.post(
-            SWITCH_PATH, {"cluster": self.cluster, "do": PART, "clients": list(clients)}, also=(400, 409)
-        )
-        return read_command_reply(answer, self.name)
+    def make_part(self, clients: Sequence[str], *, anew: bool = False) -> ClusterReply:
+        """Create the part that is meant, with these clients. Raises CommandRefused and AdminError.
+
+        `anew`: it may have other clients from before, if it is routed as all others are.
+        """
+        command = {"cluster": self.cluster, "do": PART, "clients": list(clients)}
+        try:
+            return read_command_reply(self.client.post(SWITCH_PATH, command, also=(400, 409)), self.name)
+        except CommandRefused:
+            if not anew:
+                raise
+        join = {"cluster": self.cluster, "do": JOIN}
+        read_command_reply(self.client.post(SWITCH_PATH, join, also=(400, 409)), self.name)
+        return read_command_reply(self.client.post(SWITCH_PATH, command, also=(400, 409)), self.name)
 
     def for_part(self, part: str) -> Kproxy:
         """Return the same kproxy for a part of its cluster; the name contains the part."""

@@ -39,19 +39,20 @@ def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
     return Migration(
         source=migration.target,
         target=migration.source,
-        name=reverse_name(migration.name),
+        name=reverse_name(migration),
         topics=TopicSelection(tuple(sorted(topics))),
         groups=migration.groups,
         limits=CopyLimits(None, migration.limits.slice_mb),
         acls=False,
         quotas=False,
         switch=migration.switch,
+        wave=migration.wave,
     )
 
 
-def reverse_name(name: str) -> str:
-    """Return the name of the reverse migration."""
-    return name + _SUFFIX
+def reverse_name(migration: Migration) -> str:
+    """Return the name of the reverse migration; that of a wave has a name of its own."""
+    return f"{migration.name}.{migration.wave}{_SUFFIX}" if migration.wave else f"{migration.name}{_SUFFIX}"
 
 
 def swap_endpoints(endpoints: ClusterEndpoints) -> ClusterEndpoints:

@@ -60,6 +60,8 @@ class ClusterReply:
     uncertain_writers: tuple[str, ...] = ()
     """Clients for which kproxy does not know whether a write has succeeded."""
     clients: tuple[ConnectedClient, ...] = ()
+    members: tuple[str, ...] = ()
+    """The patterns of client ids of a part."""
     upstream_problems: Mapping[str, str] = field(default_factory=dict)
     """By upstream, why clients cannot be routed to it."""
     problem: str = ""
@@ -92,6 +94,7 @@ class ClusterReply:
                 held=int(_number(fields.get("held", 0))),
                 uncertain_writers=tuple(_client_name(writer) for writer in writers if not _is_unknown_client(writer)),
                 clients=tuple(_client(client) for client in _list(fields.get("clients", []))),
+                members=tuple(_text(pattern) for pattern in _list(fields.get("members", []))),
                 upstream_problems={name: problem for name, problem in problems.items() if problem},
                 problem=_text(fields.get("problem") or ""),
                 uncertain_seconds=max(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, read_last_switch
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, read_last_switch
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration
@@ -35,6 +35,8 @@ from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.unseen_check import UnseenCheck
+from kproxy.migrate.switch.wave_rollback import WaveRollback
+from kproxy.migrate.switch.wave_sides import narrow, require_moved_wave
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
@@ -56,8 +58,13 @@ def switch_clients(
 
     `print_result` is called before this continues to copy back. `until` waits for the end of the reverse copy.
     """
+    last = read_last_switch(context.endpoints.target, context.migration.name)
+    context = replace(context, migration=narrow(context.migration, selection, last))
     reverse_copy = ReverseCopy(context.spark, context.migration, context.endpoints, context.log)
-    target, unseen = context.section.target_upstream, unseen if selection is None else None
+    target = context.section.target_upstream
+    if unseen is not None:
+        owns_topics = selection is None or selection.wave
+        unseen = replace(unseen, selects_topic=context.migration.selects_topic) if owns_topics else None
     setup = SwitchSetup(context.migration, context.endpoints, target, selection=selection, unseen=unseen)
     if reversible:
         setup = replace(setup, before_hold=reverse_copy.prepare, during_hold=reverse_copy.begin_during_hold)
@@ -101,12 +108,20 @@ def run_switch(
     if entry is not None and not entry.ended:
         require_dead_driver(entry)
         screen.log(describe_unfinished(entry))
-    if entry is not None and (not entry.ended or (reversible and entry.is_moved and entry.reversible)):
-        return resume_or_abort(migration, master, screen, print_result, abort=False, lost=())
+    wave = "" if selection is None else selection.wave
+    if entry is not None and (not entry.ended or (reversible and _is_copied_back(entry, wave))):
+        return resume_or_abort(migration, master, screen, print_result, abort=False, lost=(), wave=wave)
     with open_context(migration, master, screen, usage) as context:
         return switch_clients(
             context, print_result, dry_run=dry_run, reversible=reversible, selection=selection, unseen=unseen
         )
+
+
+def _is_copied_back(entry: SwitchEntry, wave: str) -> bool:
+    """Return True if the clients of the wave, or all, are on the target, and what they write there is copied back."""
+    if wave:
+        return wave in entry.waves_on_target and entry.waves_on_target[wave].reversible
+    return entry.is_moved and entry.reversible
 
 
 def run_rollback(
@@ -140,9 +155,16 @@ def roll_back_clients(
     context: SwitchContext, *, dry_run: bool, selection: ClientSelection | None = None
 ) -> SwitchResult:
     """Move the clients back after a switch. `selection`: the clients, if not all were switched."""
-    migration, endpoints = context.migration, context.endpoints
-    entry = read_last_switch(endpoints.target, migration.name)
+    entry = read_last_switch(context.endpoints.target, context.migration.name)
+    if selection is not None and selection.wave:
+        moved_wave = require_moved_wave(entry, selection.wave)
+        assert entry is not None
+        context = replace(context, migration=context.migration.of_wave(moved_wave.wave, moved_wave.topics))
+        if moved_wave.reversible:
+            return _roll_back_copied(context, entry, moved_wave, dry_run=dry_run)
     if entry is not None and entry.parts_on_target:
+        if not context.migration.wave:
+            context = replace(context, migration=context.migration.without_moved(entry.moved_topics))
         rollback = PartialRollback(context)
         with abort_on_signal(rollback.abort):
             return _result_of(rollback, rollback.run(selection, dry_run=dry_run), dry_run=dry_run, kind=ROLLBACK)
@@ -157,6 +179,14 @@ def roll_back_clients(
             "the switch was not --reversible: records that clients have written to the target since then would be"
             " missing on the source"
         )
+    return _roll_back_copied(context, entry, None, dry_run=dry_run)
+
+
+def _roll_back_copied(
+    context: SwitchContext, entry: SwitchEntry, moved_wave: MovedPart | None, *, dry_run: bool
+) -> SwitchResult:
+    """Move back the clients of a wave, or all, whose records are copied back."""
+    migration, endpoints = context.migration, context.endpoints
     reverse = read_reverse_migration(migration, endpoints)
     continuation = RollbackContinuation(migration, reverse, endpoints)
     setup = SwitchSetup(
@@ -171,7 +201,7 @@ def roll_back_clients(
     if not dry_run:
         with ClusterPair(reverse, setup.endpoints) as sides:  # raises producer ids
             Preparation(sides, sides.examine(0.0), lambda text: context.log(f"reverse copy: {text}")).run()
-    switch = SyncedSwitch(context, setup)
+    switch = SyncedSwitch(context, setup) if moved_wave is None else WaveRollback(context, setup, moved_wave)
     with abort_on_signal(switch.abort):
         return _result_of(switch, switch.run(dry_run=dry_run, reversible=True), dry_run=dry_run, kind=ROLLBACK)
 

@@ -52,7 +52,15 @@ _RETRY_INTERVAL = 0.05
 
 def select_moved_part(parts: Sequence[MovedPart], selection: ClientSelection | None) -> MovedPart:
     """Return the part to move back: the named one, or the only one. Raises ConfigError (pure)."""
-    if writers := [part for part in parts if part.writes]:
+    if selection is not None and selection.wave:
+        (wave,) = (part for part in parts if part.wave == selection.wave)
+        if wave.writes:
+            raise ConfigError(
+                f"wave {wave.wave} was moved without --reversible, and its clients have written to the target: these"
+                " records were not copied back, so no rollback is possible"
+            )
+        return wave
+    if writers := [part for part in parts if part.writes and not part.wave]:
         raise ConfigError(
             f"clients {abbreviate(writers[0].clients)} were moved to the target by themselves (--only) and have"
             " written there: these records were not copied back, so no rollback is possible. Switch all other"
@@ -62,17 +70,19 @@ def select_moved_part(parts: Sequence[MovedPart], selection: ClientSelection | N
         part
         for part in parts
         if selection is None
-        or (set(selection.groups) <= set(part.groups) and set(selection.clients) <= set(part.clients))
+        or (not part.wave and set(selection.groups) <= set(part.groups) and set(selection.clients) <= set(part.clients))
     ]
     if len(matching) == 1:
         return matching[0]
     names = "; ".join(_part_options(part) for part in parts)
     if selection is not None and not matching:
         raise ConfigError(f"--only names clients that were not moved to the target together; on the target are {names}")
-    raise ConfigError(f"which clients? Name them with --only; on the target are {names}")
+    raise ConfigError(f"which clients? Name them with --only or --wave; on the target are {names}")
 
 
 def _part_options(part: MovedPart) -> str:
+    if part.wave:
+        return f"wave {part.wave}"
     groups = [f"group={name}" for name in part.groups]
     return abbreviate(groups or [f"client-id={name}" for name in part.clients])
 
@@ -100,7 +110,10 @@ class TargetPositions:
         """Raise FinalSyncError if the target has records that were not copied, before the last copied one."""
         source, target = self.endpoints.source, self.endpoints.target
         with self.timings.measure("verify"):
-            report = run_verification(self.spark, source, target, self.migration.name, others_write=False)
+            selects_topic = self.migration.selects_topic
+            report = run_verification(
+                self.spark, source, target, self.migration.name, others_write=False, selects_topic=selects_topic
+            )
         for partition in report.partitions:
             if partition.extra:
                 raise _foreign_records_error(partition.target_topic, partition.partition, partition.extra)
@@ -202,7 +215,8 @@ class PartialRollback(SwitchRun):
                     raise ConfigError("another driver has started meanwhile; no writes were held")
                 other_parts = tuple(other for other in last.parts_on_target if other != part)
                 groups = tuple(sorted(positions.groups))
-                return replace(entry, clients=part.clients, groups=groups, parts=other_parts)
+                entry = replace(entry, clients=part.clients, groups=groups, parts=other_parts)
+                return replace(entry, wave=part.wave, topics=part.topics, since=part.since)
 
             return self.drive_switch(journal, ROLLBACK, last.source_upstream, complete_entry, self._hold_tasks())
 
@@ -240,15 +254,20 @@ class PartialRollback(SwitchRun):
 
 
 def check_part(
-    part: Part, groups: Collection[str], members: GroupMembers, connected: Sequence[ConnectedClient]
+    part: Part,
+    groups: Collection[str],
+    members: GroupMembers,
+    connected: Sequence[ConnectedClient],
+    *,
+    may_write: bool = False,
 ) -> Iterator[Diagnostic]:
-    """Yield findings if not all clients of the part can go back (pure)."""
+    """Yield findings if not all clients of the part can go back; `may_write`: what they wrote is copied back (pure)."""
     yield Diagnostic(
         NOTE,
         "part",
         f"clients {abbreviate(part.clients)}" + (f", members of group {abbreviate(sorted(groups))}" if groups else ""),
     )
-    if writers := sorted({client.name for client in connected if client.writes}):
+    if not may_write and (writers := sorted({client.name for client in connected if client.writes})):
         yield Diagnostic(
             ERROR,
             "part",

@@ -80,7 +80,10 @@ def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic
     topics = list_topics(clusters.source.bootstrap)
     yield from client_effects.check_topics_and_groups(migration, source, topics)
     until = time.monotonic() + _TIMEOUT
-    yield from client_effects.check_transactions(open_transactions(clusters.source, until))
+    transactions = open_transactions(clusters.source, until)
+    if migration.wave and transactions is not None:
+        transactions = [each for each in transactions if any(map(migration.selects_topic, each.topics))]
+    yield from client_effects.check_transactions(transactions)
     yield from client_effects.check_transactional_ids(
         read_transactional_ids(clusters.source, until),
         read_transactional_ids(clusters.target, until),
@@ -151,6 +154,9 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
 
     Raises KproxyError if the final sync cannot start at all.
     """
+    if not sync.partitions:
+        yield Diagnostic(NOTE, "copy", "each topic is on the target with its wave: nothing is left to copy")
+        return
     lag = sync.catch_up(switch.max_lag, _TIMEOUT)
     if lag > switch.max_lag:
         yield Diagnostic(

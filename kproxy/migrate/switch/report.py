@@ -80,6 +80,7 @@ def result_to_json(result: SwitchResult) -> dict[str, Any]:
         "switch": entry.switch,
         "what": entry.what,
         "cluster": entry.cluster,
+        "wave": entry.wave,
         "from": entry.origin,
         "to": entry.to,
         "outcome": drive_result.end.value,
@@ -114,7 +115,7 @@ def result_lines(result: SwitchResult) -> Iterator[str]:
     drive_result, timings = result.drive_result, result.timings
     assert drive_result is not None
     entry = drive_result.entry
-    clients_text = f"the clients of part {entry.part}" if entry.part else "all clients"
+    clients_text = f"the clients of {entry.part_text}" if entry.part else "all clients"
     outcome = _OUTCOMES[drive_result.end].format(clients=clients_text, to=entry.to, origin=entry.origin)
     yield f"{entry.what} {entry.switch}: {outcome}"
     if drive_result.held_seconds is not None:
@@ -141,7 +142,7 @@ def result_lines(result: SwitchResult) -> Iterator[str]:
 
 def _where_clients_are(drive_result: DriveResult) -> str:
     entry, end = drive_result.entry, drive_result.end
-    clients = f"those of part {entry.part}" if entry.part else "all"
+    clients = f"those of {entry.part_text}" if entry.part else "all"
     if end is CoordinatorOutcome.RELEASED:
         return f"{clients} are on {entry.to}"
     if end is CoordinatorOutcome.UNDONE:
@@ -164,6 +165,8 @@ def _closing_lines(drive_result: DriveResult, *, copies_back: bool) -> Iterator[
     elif end is CoordinatorOutcome.UNDONE:
         yield f"running: {NO_COPY}"
         yield f"next: {_copy_command(entry)} restarts the copy, which this command has replaced; then try again"
+    elif entry.wave:
+        yield from _lines_of_wave(entry, copies_back=copies_back)
     elif entry.part and entry.what == ROLLBACK:
         yield "running: the copy to the target, if it ran before: this command did not change it"
         yield "next: nothing; let the copy run for the clients that are on the target"
@@ -181,9 +184,27 @@ def _closing_lines(drive_result: DriveResult, *, copies_back: bool) -> Iterator[
         yield f"next: {_set_active(entry)}"
 
 
+def _lines_of_wave(entry: SwitchEntry, *, copies_back: bool) -> Iterator[str]:
+    """Yield what runs after a wave has moved, and the next command."""
+    if entry.what == ROLLBACK:
+        yield f"running: the copy to the target, if it ran before, without the topics of wave {entry.wave}"
+        yield f"next: kproxy migrate copy FILE --follow --take-over, which copies them again; {BEFORE_ANOTHER}"
+        return
+    yield f"running: {COPIES_BACK if copies_back else NO_COPY}"
+    prepare = "kproxy migrate prepare FILE, and " if entry.reversible else ""
+    yield (
+        f"next: {prepare}kproxy migrate copy FILE --follow, for what is still on the source; then the next wave with"
+        " --wave, and at the end all other clients without it"
+    )
+
+
 def _copy_command(entry: SwitchEntry) -> str:
     """Return the command of the copy that a switch or rollback replaces."""
-    reverse = " --reverse" if entry.what == ROLLBACK and not entry.part else ""
+    reverse = ""
+    if entry.what == ROLLBACK and entry.wave and entry.reversible:
+        reverse = f" --reverse --wave {entry.wave}"
+    elif entry.what == ROLLBACK and not entry.part:
+        reverse = " --reverse"
     return f"kproxy migrate copy FILE{reverse} --follow"
 
 
@@ -227,7 +248,8 @@ def describe_unfinished(entry: SwitchEntry) -> str:
         JournalDecision.RELEASED: f"it was decided to move clients to {entry.to}; not every kproxy had confirmed",
         JournalDecision.UNDONE: f"it was decided to go back to {entry.origin}; not every kproxy had confirmed",
     }.get(entry.decision, f"nothing was decided, and clients may write only to {entry.origin}")
-    return f"{entry.what} {entry.switch} of process {entry.pid} on {entry.host} has not finished: {progress}"
+    whom = f", of {entry.part_text}," if entry.part else ""
+    return f"{entry.what} {entry.switch} of process {entry.pid} on {entry.host}{whom} has not finished: {progress}"
 
 
 # No switch in progress
@@ -256,10 +278,13 @@ def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: C
 
     Raises UpstreamError, WireError and ConfigError.
     """
-    if last is None or not last.is_moved:
+    if last is not None and migration.wave and last.waves_on_target[migration.wave].reversible:
+        driver = find_active_driver(endpoints.source, reverse_name(migration))
+        yield from describe_reverse_copy(driver, last, migration.wave)
+    elif last is None or not last.is_moved:
         yield from describe_copy(find_active_driver(endpoints.target, migration.name), last)
     elif last.reversible:
-        yield from describe_reverse_copy(find_active_driver(endpoints.source, reverse_name(migration.name)), last)
+        yield from describe_reverse_copy(find_active_driver(endpoints.source, reverse_name(migration)), last)
     else:
         yield f"running: {NO_COPY}: the switch was not --reversible"
         yield "next: kproxy migrate finish FILE, when all consumers have reconnected"
@@ -277,14 +302,21 @@ def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) ->
     yield f"next: {BEFORE_ANOTHER if is_rollback else resume + _START_SWITCH}"
 
 
-def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
-    """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
+def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry, wave: str = "") -> Iterator[str]:
+    """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure).
+
+    `wave`: the copy of a wave, while others are on the source.
+    """
+    option = f" --wave {wave}" if wave else ""
     if driver is None:
         yield NOT_COPIED_BACK
-        resume = "kproxy migrate copy FILE --reverse --follow resumes it; "
+        resume = f"kproxy migrate copy FILE --reverse{option} --follow resumes it; "
     else:
         yield f"running: records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
         resume = ""
+    if wave:
+        yield f"next: {resume}kproxy migrate rollback FILE{option} moves clients back; or the next wave, as before"
+        return
     yield (
         f"next: {resume}kproxy migrate rollback FILE moves clients back; or kproxy migrate finish FILE ends the"
         " migration, without a rollback after it"

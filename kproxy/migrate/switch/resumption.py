@@ -73,10 +73,12 @@ def resume_or_abort(
     *,
     abort: bool,
     lost: Iterable[str],
+    wave: str = "",
 ) -> SwitchResult:
     """Resume or abort an interrupted switch or rollback, and start the copy back again if it is due and has stopped.
 
-    `print_result` is called before this continues to copy back.
+    `print_result` is called before this continues to copy back. `wave`: the wave whose copy back is started again, if
+    nothing was interrupted; by default, the one that was switched last.
     """
     section = require_switch_section(migration)
     with open_target(migration) as target, open_fleet(section) as kproxies:
@@ -84,6 +86,8 @@ def resume_or_abort(
         last = read_last_switch(target, migration.name) if driven is None else driven.entry
     if driven is not None and driven.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
         return SwitchResult(driven)
+    if last is not None and (moved := last.waves_on_target.get(last.wave if driven is not None else wave or last.wave)):
+        migration = migration.of_wave(moved.wave, moved.topics)
     closing_lines = list(_describe_copies(migration, last))
     if driven is not None and last is not None and last.is_moved:
         screen.report(_check_source(migration))
@@ -120,7 +124,7 @@ def _copy_back(
         except KproxyError as error:
             screen.log(f"the copy back could not be started again: {error}")
             return _idle_result(driven, last, closing_lines)
-        _, next_line = describe_reverse_copy({"pid": os.getpid(), "host": platform.node()}, last)
+        _, next_line = describe_reverse_copy({"pid": os.getpid(), "host": platform.node()}, last, migration.wave)
         result = _idle_result(driven, last, [f"running: {COPIES_BACK}", next_line])
         print_result(result)
         result.reported = True

@@ -41,6 +41,7 @@ from kproxy.migrate.switch.inverse_offset_map import (
     seed_records,
     swap_endpoints,
 )
+from kproxy.migrate.switch.wave_sides import require_moved_wave
 from kproxy.migrate.verify.results import parse_verified_ranges
 
 _TIMEOUT = 10.0
@@ -124,7 +125,10 @@ class ReverseCopy:
     def _check_not_rolled_back(self) -> None:
         """Raise ConfigError when clients have gone back."""
         last = read_last_switch(self._endpoints.target, self._migration.name)
-        if last is not None and last.what == ROLLBACK and not last.is_moved:
+        wave = self._migration.wave
+        if wave and last is not None and wave not in last.waves_on_target and (last.ended or last.wave != wave):
+            raise ConfigError(f"wave {wave} is not on the target by itself any more: there is nothing to copy back")
+        if not wave and last is not None and last.what == ROLLBACK and not last.is_moved:
             raise ConfigError("clients are on the source again: there is nothing to copy back")
 
     def close(self) -> None:
@@ -196,12 +200,18 @@ class RollbackContinuation:
         write_once(self._endpoints.target, self._forward.name, records, "seed")
 
 
-def check_reverse_copy_allowed(target: str, name: str) -> None:
-    """Raise ConfigError unless clients are on the target of this migration after a reversible switch."""
-    last = read_last_switch(target, name)
-    if last is None or not last.is_moved:
-        raise ConfigError("clients are on the source: there is nothing to copy back")
-    if not last.reversible:
+def check_reverse_copy_allowed(target: str, migration: Migration) -> None:
+    """Raise ConfigError unless these clients are on the target after a reversible switch."""
+    last = read_last_switch(target, migration.name)
+    if migration.wave:
+        is_reversible = require_moved_wave(last, migration.wave).reversible
+    elif last is None or not last.is_moved:
+        waves = "" if last is None else ", ".join(last.waves_on_target)
+        hint = f"; of waves on the target, with --wave: {waves}" if waves else ""
+        raise ConfigError(f"clients are on the source: there is nothing to copy back{hint}")
+    else:
+        is_reversible = last.reversible
+    if not is_reversible:
         raise ConfigError("the switch was not --reversible: the place from which to copy back was not recorded")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.format import abbreviate, format_count, format_duration
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
@@ -122,13 +122,28 @@ def read_source_use(migration: Migration, source: str, target: str, allowed: Col
     """
     try:
         with Admin(source) as admin:
-            own = _read_own_ids(admin)
-            ends, findings = _read_copied_ends(migration, admin, target, own)
-            findings += find_still_written(source, ends, own.values(), allowed, severity=ERROR)
+            ends, findings = check_still_written(migration, admin, target, allowed, severity=ERROR)
             findings += _check_groups(migration, admin)
     except KproxyError as error:
         return SourceUse(0, (Diagnostic(WARNING, "source", f"it is not known whether clients still use it: {error}"),))
     return SourceUse(len(ends), tuple(findings))
+
+
+def check_still_written(
+    migration: Migration,
+    admin: Admin,
+    target: str,
+    allowed: Collection[str] = (),
+    severity: Severity = WARNING,
+) -> tuple[Collection[TopicPartition], list[Diagnostic]]:
+    """Return the partitions of the source that were compared with what was copied, and what was written since.
+
+    `admin` is of the source. Raises UpstreamError and BrokerError.
+    """
+    own = _read_own_ids(admin)
+    ends, findings = _read_copied_ends(migration, admin, target, own)
+    findings += find_still_written(admin.bootstrap, ends, own.values(), allowed, severity=severity)
+    return ends.keys(), findings
 
 
 def _read_own_ids(admin: Admin) -> Mapping[str, int]:
@@ -144,7 +159,8 @@ def _read_copied_ends(
     """Return, by partition of the source, the offset from which on nothing was copied to the target; and findings.
 
     A partition without a state had no record when the copy ended, or is newer. Where the copy back writes, and the
-    brokers have forgotten its transactional id, only what follows its last record can be told from it.
+    brokers have forgotten its transactional id, only what follows its last record can be told from it. Of a wave, only
+    that is read: it may be asked for often, and the copy back may be long.
     """
     states = parse_states(read_state(target, migration.name, is_partition_key))
     queries = PermissionAwareQueries(admin)
@@ -156,15 +172,17 @@ def _read_copied_ends(
         for gap in queries.gaps
         if migration.selects_topic(gap.subject.removeprefix("topic "))
     ]
-    back = reverse_name(migration.name)
-    try:
-        returned = parse_states(read_state(admin.bootstrap, back, is_partition_key))
-    except ConfigError:  # nothing was copied back
-        return ends, findings
-    for (topic, partition), state in returned.items():
-        place = state.target_topic, partition
-        if place in ends and transactional_id(back, topic, partition) not in own:
-            ends[place] = max(ends[place], state.target_next)
+    of_waves = () if migration.wave else (migration.of_wave(wave, ()) for wave in migration.waves)
+    for back in map(reverse_name, (migration, *of_waves)):
+        try:
+            returned = parse_states(read_state(admin.bootstrap, back, is_partition_key))
+        except ConfigError:  # nothing was copied back
+            continue
+        for (topic, partition), state in returned.items():
+            place = state.target_topic, partition
+            is_known = transactional_id(back, topic, partition) in own and not migration.wave
+            if place in ends and not is_known:
+                ends[place] = max(ends[place], state.target_next)
     return ends, findings
 
 

@@ -75,6 +75,15 @@ def was_switched_before(last: SwitchEntry | None) -> bool:
     return last is not None and (not last.part or last.again)
 
 
+def require_ended(last: SwitchEntry | None) -> None:
+    """Raise ConfigError if the last switch or rollback was interrupted."""
+    if last is not None and not last.ended:
+        raise ConfigError(
+            f"{last.what} {last.switch} was started on {last.host} and has not finished: run kproxy migrate"
+            " switch FILE --resume to continue it, or --abort to undo it if that is still possible"
+        )
+
+
 class SwitchRun:
     """One run of a switch or rollback; subclasses define the preflight and the tasks of the hold."""
 
@@ -209,7 +218,8 @@ class SwitchRun:
             began=began,
             users=self.users,
         )
-        entry = complete_entry(last, replace(entry, again=was_switched_before(last)))
+        waves_before = () if last is None else last.switched_waves
+        entry = complete_entry(last, replace(entry, again=was_switched_before(last), waves_before=waves_before))
         self.drive = Drive(plan, self.fleet, journal, entry, tasks, self.context.log, show_hold=self.context.show_hold)
         if self._abort_reason:
             self.drive.abort(self._abort_reason)

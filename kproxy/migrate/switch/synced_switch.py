@@ -8,6 +8,7 @@ from typing import Any
 
 from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import AdminError, ConfigError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.groups import GroupMembers, read_members
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
@@ -15,17 +16,24 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_effects import check_clients
-from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart, select_part
+from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart, select_part, wave_part
 from kproxy.migrate.switch.drive import DriveResult
-from kproxy.migrate.switch.final_sync import FinalSync
-from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, was_switched_before
+from kproxy.migrate.switch.final_sync import FinalSync, list_topics
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, require_ended, was_switched_before
 from kproxy.migrate.switch.unseen_check import UnseenCheck
+from kproxy.migrate.switch.wave_alarms import check_moved_waves
+from kproxy.migrate.switch.wave_sides import wave_boundary, with_groups_now
+from kproxy.migrate.usage.waveboundary import check_boundary, check_shared_topics
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
 
 _PARTS_HAVE_WRITTEN = (
     "clients that were moved to the target by themselves (--only) have written there, and these records would not be"
     " copied back: switch without --reversible"
+)
+_WAVES_HAVE_MOVED = (
+    "wave {waves} is on the target, and a rollback of all clients would take it back without its records: switch"
+    " without --reversible; then no rollback is possible any more, also not of a wave"
 )
 
 
@@ -85,6 +93,7 @@ class SyncedSwitch(SwitchRun):
         self._sync.selection = setup.selection
         self.timings, self.ended_transactions = self._sync.timings, self._sync.ended_transactions
         self._selected: SelectedPart | None = None
+        self._wave = "" if setup.selection is None else setup.selection.wave
 
     def run(self, *, dry_run: bool, reversible: bool = False) -> DriveResult | None:
         """Run the switch, and return its result; None if a finding blocks it, or after a dry run."""
@@ -92,13 +101,13 @@ class SyncedSwitch(SwitchRun):
             last = journal.read()
             self._check_may_begin(last)
             # If all consumers have been there before, what they have committed is of another time.
-            self._sync.force = self._sync.force or was_switched_before(last)
+            self._sync.force = self._sync.force or self._were_there_before(last)
             parts = self._parts_on_target(last)
-            self._sync.others_write = any(part.writes for part in parts)
+            self._sync.others_write = any(part.writes and not part.wave for part in parts)
             self.context.log("preflight: kproxies, both clusters, clients")
             self._run_preflight(parts, last, dry_run=dry_run)
-            if reversible and self._sync.others_write:
-                self.report_findings([Diagnostic(ERROR, "--reversible", _PARTS_HAVE_WRITTEN)])
+            if reversible:
+                self.report_findings(self._check_reversible(parts))
             if self.preflight.is_blocked:
                 return None
             with self._sync:
@@ -117,12 +126,25 @@ class SyncedSwitch(SwitchRun):
         if self._setup.unseen is not None:
             self.report_findings(self._setup.unseen.after(self._setup.endpoints.source, self._sync.source_ends))
 
+    def _were_there_before(self, last: SwitchEntry | None) -> bool:
+        """Return True if these clients, or some of them, have been on the side to which they are moved."""
+        waves = () if last is None else last.switched_waves
+        return was_switched_before(last) or (self._wave in waves if self._wave else bool(waves))
+
+    def _check_reversible(self, parts: Sequence[MovedPart]) -> Iterator[Diagnostic]:
+        """Yield why what these clients write to the target could not be copied back."""
+        if self._sync.others_write:
+            yield Diagnostic(ERROR, "--reversible", _PARTS_HAVE_WRITTEN)
+        if not self._wave and (waves := [part.wave for part in parts if part.wave]):
+            yield Diagnostic(ERROR, "--reversible", _WAVES_HAVE_MOVED.format(waves=abbreviate(waves)))
+
     def _check_may_begin(self, last: SwitchEntry | None) -> None:
         """Raise ConfigError unless this switch or rollback can follow the last one."""
-        if last is not None and not last.ended:
+        require_ended(last)
+        if last is not None and self._wave in last.waves_on_target:
             raise ConfigError(
-                f"{last.what} {last.switch} was started on {last.host} and has not finished: run kproxy migrate"
-                " switch FILE --resume to continue it, or --abort to undo it if that is still possible"
+                f"wave {self._wave} is on {last.target_upstream}: kproxy migrate rollback FILE --wave {self._wave}"
+                " moves it back"
             )
         if last is not None and last.is_moved and self._setup.kind == SWITCHING:
             raise ConfigError(
@@ -134,6 +156,14 @@ class SyncedSwitch(SwitchRun):
     def _parts_on_target(self, last: SwitchEntry | None) -> tuple[MovedPart, ...]:
         """Return the parts that were moved to the target before."""
         return () if last is None or self._setup.kind == ROLLBACK else last.parts_on_target
+
+    def _other_parts(self, last: SwitchEntry | None) -> tuple[MovedPart, ...]:
+        """Return the parts on the target that stay there."""
+        return self._parts_on_target(last)
+
+    def _since(self, last: SwitchEntry | None) -> int:
+        """Return when the wave came to the target, in milliseconds since 1970; 0 if it is on the source."""
+        return 0
 
     def _run_preflight(self, parts: Sequence[MovedPart], last: SwitchEntry | None, *, dry_run: bool) -> None:
         setup = self._setup
@@ -149,6 +179,8 @@ class SyncedSwitch(SwitchRun):
             members = read_members(sides.source, setup.migration.selects_group)
             self.report_findings(_check_returned_members(parts, members))
             self._choose_groups(parts, members)
+            if self._selected is not None and self._wave:
+                self.report_findings(self._check_boundary(sides, self._selected, last))
             if self.preflight.is_blocked:
                 return
             self._choose_units(direction, dry_run=dry_run)
@@ -157,14 +189,29 @@ class SyncedSwitch(SwitchRun):
             part = None if self._selected is None else self._selected.part
             clients = [client for reply in self.unit_replies() for client in reply.clients]
             affected = [client for client in clients if part is None or part.has(client.name)]
-            self.report_findings(check_clients(affected, switched_before=was_switched_before(last)))
+            self.report_findings(check_clients(affected, switched_before=self._were_there_before(last)))
             back = setup.kind == ROLLBACK
             self.check_logins(sides.target if back else sides.source, affected, setup.target_upstream, part, back=back)
-            first = not was_switched_before(last) and not self._sync.others_write
+            self.report_findings(check_moved_waves(self.context.endpoints, self.context.migration, last))
+            first = not self._were_there_before(last) and not self._sync.others_write
             self.report_findings(preflight.check_clusters(sides, first=first))
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None
                 self.wait_for_sessions(sides.target, self._sync.groups)
+
+    def _check_boundary(
+        self, sides: ClusterPair, selected: SelectedPart, last: SwitchEntry | None
+    ) -> Iterator[Diagnostic]:
+        """Yield what the wave would be separated from."""
+        selection, migration = self._setup.selection, self.context.migration
+        assert selection is not None
+        moved_parts = () if last is None else last.parts_on_target
+        to_target = self._setup.kind == SWITCHING
+        boundary = wave_boundary(
+            migration, selected, moved_parts, to_target=to_target, allow_split_readers=selection.allow_split_readers
+        )
+        yield from check_shared_topics(migration.whole(), migration.wave, list_topics(sides.source.bootstrap))
+        yield from check_boundary(boundary, with_groups_now(self.context.usage, sides.source, migration, to_target))
 
     def _choose_groups(self, parts: Sequence[MovedPart], members: GroupMembers) -> None:
         """Choose the groups whose positions are translated: not those that already continue on the target."""
@@ -179,11 +226,17 @@ class SyncedSwitch(SwitchRun):
             for unit in self.units_at(kproxy)
             for client in self.preflight.replies[kproxy.name].clusters[unit.cluster].clients
         ]
-        selected, findings = select_part(self._setup.selection, members, connected)
+        selected, findings = select_part(self._setup.selection, members, connected, self._former_clients())
         self.report_findings(findings)
         if selected is not None:
             self._selected = selected
             self._sync.groups = lambda group: group in selected.groups and selects_group(group)
+
+    def _former_clients(self) -> Sequence[str]:
+        """Return the client ids that the part of the wave has at a kproxy, from an earlier switch."""
+        name = unit_name(self.section.cluster, wave_part(self._wave)) if self._wave else ""
+        units = [reply.clusters[name] for reply in self.preflight.replies.values() if name in reply.clusters]
+        return units[0].members if units else ()
 
     def _choose_units(self, direction: preflight.Direction, *, dry_run: bool) -> None:
         """Choose the selected part, or the cluster with those of its parts that were not moved before.
@@ -195,7 +248,8 @@ class SyncedSwitch(SwitchRun):
         elif not dry_run:
             part = self._selected.part
             self.choose_unit(unit_name(self.section.cluster, part.name))
-            for kproxy, answer in self.fleet.request_all(lambda kproxy: kproxy.make_part(part.clients)):
+            anew = bool(self._wave)
+            for kproxy, answer in self.fleet.request_all(lambda kproxy: kproxy.make_part(part.clients, anew=anew)):
                 if isinstance(answer, AdminError):
                     raise ConfigError(f"{kproxy.name} cannot route these clients by themselves: {answer}")
             self.check_kproxies(direction)
@@ -205,11 +259,13 @@ class SyncedSwitch(SwitchRun):
 
         def complete_entry(last: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
             self._check_may_begin(last)
-            entry = replace(entry, reversible=reversible, parts=self._parts_on_target(last))
+            entry = replace(entry, reversible=reversible, parts=self._other_parts(last))
             if selected is None:
                 return entry
             groups = tuple(sorted(selected.groups))
-            return replace(entry, clients=selected.part.clients, groups=groups, writes=selected.writes)
+            entry = replace(entry, clients=selected.part.clients, groups=groups, writes=selected.writes)
+            topics = self.context.migration.topics.within
+            return replace(entry, wave=self._wave, topics=topics, since=self._since(last)) if self._wave else entry
 
         def translate(until: float) -> None:
             sync.translate(until)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -30,6 +30,8 @@ class UnseenCheck:
 
     path: Path
     allowed: tuple[str, ...] = ()
+    selects_topic: Callable[[str], bool] = lambda _: True
+    """The topics that are switched."""
 
     def before(self) -> Iterator[Diagnostic]:
         """Yield who went round the kproxies while they were observed. Raises ConfigError if the file cannot be used."""
@@ -42,6 +44,9 @@ class UnseenCheck:
         if age > _OLD:
             text = f"were observed {format_duration(age)} ago: observe again, as other clients may write now"
             yield Diagnostic(WARNING, _SUBJECT, text)
+        if usage.source is not None:
+            writings = tuple(each for each in usage.source.writings if self.selects_topic(each.topic))
+            usage = replace(usage, source=replace(usage.source, writings=writings))
         yield from check_unseen(usage, self.allowed)
 
     def after(self, source: str, ends: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:

@@ -159,12 +159,13 @@ def read_source(admin: Admin, migration: Migration) -> SourceState:
         producers = reader.read_producers()
     except (NotAllowedError, UnsupportedRequestError) as error:
         unreadable.append(f"the producers of partitions: {error}")
-    groups = _read_groups(admin, migration, unreadable)
+    groups = read_groups(admin, migration, unreadable)
     transactions = _read_transactions(admin, producers, unreadable)
     return SourceState(at, ends, producers, groups, transactions, ids, tuple(unreadable))
 
 
-def _read_groups(admin: Admin, migration: Migration, unreadable: list[str]) -> dict[str, GroupUse]:
+def read_groups(admin: Admin, migration: Migration, unreadable: list[str]) -> dict[str, GroupUse]:
+    """Return the groups that read topics of the migration; adds what could not be read to `unreadable`."""
     try:
         members = read_members(admin, migration.selects_group)
         offsets = {group.name: group for group in GroupOffsetsClient(admin).read(migration.selects_group)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from kproxy.base.diagnostic import NOTE, WARNING, Diagnostic
 from kproxy.migrate.spec.migration import WaveSelection
@@ -49,5 +48,5 @@ def _wave_of(waves: Mapping[str, WaveSelection], node: Node) -> str:
 
 
 def _selects(wave: WaveSelection, node: Node) -> bool:
-    globs = {Kind.CLIENT: wave.clients, Kind.GROUP: wave.groups, Kind.TOPIC: wave.topics}.get(node.kind, ())
-    return any(fnmatchcase(node.name, glob) for glob in globs)
+    selects = {Kind.CLIENT: wave.selects_client, Kind.GROUP: wave.selects_group, Kind.TOPIC: wave.selects_topic}
+    return node.kind in selects and selects[node.kind](node.name)

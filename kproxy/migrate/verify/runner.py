@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from kproxy.migrate.clusters.topic_identities import migrated_topics
@@ -11,7 +13,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import write_once
-from kproxy.migrate.journal.switch_journal import read_last_switch
+from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
 from kproxy.migrate.verify.results import (
     VerificationReport,
     VerifiedRange,
@@ -35,14 +37,18 @@ def run_verification(
     show_bytes: bool = False,
     full: bool = False,
     others_write: bool | None = None,
+    selects_topic: Callable[[str], bool] | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> VerificationReport:
     """Compare the copied offsets of a migration that are not verified yet, and save the result unless it is a sampling.
 
     `full`: compare all copied offsets. `others_write`: clients that were routed to the target have written there, and
-    their records are no difference; None: as the journal of switches says.
+    their records are no difference; None: as the journal of switches says. `selects_topic`: of which source topics;
+    None: of all but those of waves that are on the target, where clients write.
     """
-    parts_write = _clients_write(target, name)[0] if others_write is None else others_write
+    last = read_last_switch(target, name)
+    parts_write = _clients_write(last)[0] if others_write is None else others_write
+    selects = selects_topic or partial(_stays, () if last is None else last.moved_topics)
     with ClusterClient(target) as cluster:
         topic = read_state_topic(cluster, name)
         values = topic.values
@@ -56,21 +62,28 @@ def run_verification(
             save=lambda ranges: _save_ranges(target, name, ranges),
             on_progress=on_progress,
             others_write=parts_write,
-            clients_write=lambda: parts_write or any(_clients_write(target, name)),
+            clients_write=lambda: parts_write or any(_clients_write(read_last_switch(target, name))),
             read_copied_ends=lambda: _read_copied_ends(cluster, topic),
         )
-        return run.run(name, parse_copied_partitions(values), parse_verified_ranges(values), migrated_topics(values))
+        copied = {place: part for place, part in parse_copied_partitions(values).items() if selects(place[0])}
+        topics = {topic: migrated for topic, migrated in migrated_topics(values).items() if selects(topic)}
+        return run.run(name, copied, parse_verified_ranges(values), topics)
 
 
-def _clients_write(target: str, name: str) -> tuple[bool, bool]:
+def _stays(moved_topics: Collection[str], topic: str) -> bool:
+    """Return True unless this source topic is one of a wave that is on the target."""
+    return not any(fnmatchcase(topic, glob) for glob in moved_topics)
+
+
+def _clients_write(last: SwitchEntry | None) -> tuple[bool, bool]:
     """Return whether clients of parts may have written to the target, and whether all clients are there now.
 
-    Source: the journal of switches.
+    Waves do not count while they are parts: they write to topics of their own.
     """
-    last = read_last_switch(target, name)
     if last is None:
         return False, False
-    return any(part.writes for part in (*last.parts, *last.parts_on_target)), last.is_moved
+    parts = (*last.parts, *last.parts_on_target)
+    return any(part.writes and not part.wave for part in parts), last.is_moved
 
 
 def _read_copied_ends(cluster: ClusterClient, topic: StateTopic) -> dict[TopicPartition, CopiedEnd]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import click
 import pytest
 
 from kproxy.base.errors import ConfigError
@@ -59,6 +60,32 @@ def switching(monkeypatch: pytest.MonkeyPatch, result: SwitchResult) -> None:
 def test_what_cannot_be_given_together(file: str, words: list[str]) -> None:
     with pytest.raises(ConfigError, match="allowed: one of --dry-run, --resume and --abort"):
         run("switch", file, *words)
+
+
+WAVES = "waves: {orders: {clients: [shop], topics: [orders]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["switch", "--wave", "x"], "--wave x: the file has no such wave; it has orders"),
+        (["switch", "--wave", "orders", "--only", "group=g"], "--only: allowed with"),
+        (["switch", "--wave", "orders", "--resume"], "--wave: not with --resume or --abort"),
+        (["switch", "--allow-split-readers"], "--allow-split-readers: allowed with --only or --wave"),
+        (["rollback", "--wave", "orders", "--only", "group=g"], "--wave and --only: allowed: one of them"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_given_with_a_wave(tmp_path: Path, words: list[str], problem: str) -> None:
+    file = tmp_path / "move.yaml"
+    file.write_text(BOTH + SECTION + WAVES)
+    with pytest.raises(ConfigError, match=problem):
+        run(words[0], str(file), *words[1:])
+
+
+def test_a_copy_of_one_wave_goes_back(file: str) -> None:
+    with pytest.raises(click.UsageError, match="--wave: allowed with --reverse"):
+        run("copy", file, "--wave", "orders")
 
 
 @pytest.mark.parametrize("command", ["switch", "finish"])
@@ -124,7 +151,7 @@ class Interrupted:
         monkeypatch.setattr(operations, "switch_clients", lambda *_, **__: SwitchResult(None, "a new one"))
         monkeypatch.setattr(operations, "roll_back_clients", lambda *_, **__: SwitchResult(None, "a new one"))
 
-    def _resume(self, *_: object, abort: bool, lost: object) -> SwitchResult:
+    def _resume(self, *_: object, abort: bool, lost: object, wave: str = "") -> SwitchResult:
         self.resumed.append(abort)
         return SwitchResult(None, "it was continued")
 
@@ -165,6 +192,19 @@ def test_the_same_command_continues_what_was_interrupted(
     assert site.resumed == aborts
     shown = capsys.readouterr()
     assert says in shown.out + shown.err
+
+
+def test_the_copy_back_of_a_wave_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "move.yaml"
+    file.write_text(BOTH + SECTION + WAVES)
+    wave = replace(MOVED, cluster="default/wave-orders", wave="orders", topics=("orders",), clients=("shop",))
+    site = Interrupted(monkeypatch, wave)
+    run("switch", str(file), "--wave", "orders", "--reversible")
+    assert site.resumed == [False]
+    site.entry = replace(wave, reversible=False)
+    run("switch", str(file), "--wave", "orders", "--reversible")  # which says that the wave has moved
+    run("switch", str(file), "--reversible")  # of all others
+    assert site.resumed == [False]
 
 
 @pytest.mark.parametrize("what", [SWITCHING, ROLLBACK])

@@ -14,6 +14,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.migrate.spec.document import read_migration
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection, WaveSelection
 from kproxy.migrate.spec.schema import json_schema
+from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.spark.configuration import build_host_config
 
 ROOT = Path(__file__).parents[4]
@@ -156,6 +157,19 @@ def test_which_topics_and_groups(file: Path) -> None:
     internal = ["__consumer_offsets", "__transaction_state", "__share_group_state", "kproxy-migration-other"]
     assert not any(everything.selects_topic(topic) for topic in internal)
     assert everything.selects_topic("__schemas")
+
+
+def test_a_wave_has_its_topics_and_the_rest_has_all_others() -> None:
+    migration = Migration({}, {}, "move", topics=TopicSelection(("*",), ("*-tmp",)))
+    wave = migration.of_wave("orders", ["orders*"])
+    names = ["orders", "orders-tmp", "logs", "kproxy-migration-move"]
+    assert [name for name in names if wave.selects_topic(name)] == ["orders"]
+    rest = migration.without_moved(["orders*"])
+    assert [name for name in names if rest.selects_topic(name)] == ["logs"]
+    assert [name for name in names if rest.has_moved(name)] == ["orders", "orders-tmp"]
+    assert wave.whole() == rest.whole() == migration
+    assert wave.state_topic == migration.state_topic
+    assert (reverse_name(migration), reverse_name(wave)) == ("move-back", "move.orders-back")
 
 
 def test_renames(file: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
-from kproxy.migrate.switch.client_selection import ClientSelection, parse_selection, select_part
+from kproxy.migrate.spec.migration import Migration, WaveSelection
+from kproxy.migrate.switch.client_selection import ClientSelection, parse_selection, select_part, select_wave
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.resumption import _fleet_of_switch
@@ -85,6 +86,57 @@ def test_nobody_is_connected() -> None:
     chosen, findings = select_part(ClientSelection(clients=("later",)), MEMBERS, CONNECTED)
     assert chosen is not None
     assert [one.severity for one in findings] == ["note", "warning"]
+
+
+WAVES = {
+    "shop": WaveSelection(("app", "writer"), ("[hx]",), ("orders",)),
+    "glob": WaveSelection(("*-app",), (), ("orders",)),
+    "number": WaveSelection(("app-#",), (), ("orders",)),
+    "topics": WaveSelection(topics=("orders",)),
+    "clients": WaveSelection(clients=("app",)),
+    "w" * 63: WaveSelection(("app",), (), ("orders",)),
+}
+
+
+def test_the_clients_of_a_wave() -> None:
+    selection = select_wave(Migration({}, {}, waves=WAVES), "shop", allow_split_readers=False)
+    chosen, findings = select_part(selection, MEMBERS | {"x": frozenset()}, CONNECTED)
+    assert chosen is not None
+    assert (chosen.part.name, chosen.part.clients) == ("wave-shop", ("app", "consumer-h-#", "writer"))
+    assert (chosen.groups, chosen.writes) == ({"h", "x"}, True), "also a group that has no members now"
+    assert [finding.severity for finding in findings] == ["note"], "readers are looked at by topics"
+    (text,) = stops(select_wave(Migration({}, {}, waves=WAVES), "w" * 63, allow_split_readers=False))
+    assert "the name of a part has 1 to 63" in text
+
+
+def test_a_wave_that_was_switched_before_keeps_its_part() -> None:
+    """A member that has left since does not make another part of it."""
+    selection = ClientSelection(("g",), ("app-*",), wave="a")
+    for former, expected in (
+        (("app-*", "consumer-g-#", "gone-1"), ("app-*", "consumer-g-#", "gone-1")),
+        (("a*", "consumer-g-*"), ("a*", "consumer-g-*")),
+        (("app-*",), ("app-*", "consumer-g-#")),
+        (("app-1", "consumer-g-#"), ("app-*", "consumer-g-#")),
+        ((), ("app-*", "consumer-g-#")),
+    ):
+        chosen, _ = select_part(selection, MEMBERS, CONNECTED, former)
+        assert chosen is not None
+        assert chosen.part.clients == expected
+
+
+@pytest.mark.parametrize(
+    ("wave", "words"),
+    [
+        ("none", "the file has no such wave; it has shop, glob"),
+        ("glob", r"kproxies cannot route client ids by \*-app"),
+        ("number", "kproxies cannot route client ids by app-#"),
+        ("topics", "it needs topics, and clients or groups"),
+        ("clients", "it needs topics, and clients or groups"),
+    ],
+)
+def test_a_wave_that_cannot_be_switched(wave: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"--wave {wave}: {words}"):
+        select_wave(Migration({}, {}, waves=WAVES), wave, allow_split_readers=False)
 
 
 def test_what_the_journal_says_of_parts() -> None:

@@ -18,8 +18,9 @@ import yaml
 
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
-from kproxy.migrate.switch.fleet import KproxyFleet, command_to_json, open_fleet
-from kproxy.proxy.switching.participant import Command, CommandType
+from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, command_to_json, open_fleet
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.participant import Command, CommandType, ParticipantState
 from tests.harness.servers.fakekproxy import FakeKproxy as Fake
 from tests.harness.servers.fakekproxy import serving
 
@@ -72,6 +73,36 @@ def test_commands_as_kproxy_takes_them() -> None:
         Command(CommandType.UNDO, "x", "000001-a", force=True), Command(CommandType.CLAIM, "x", "000001-a"),
     ):  # fmt: skip
         assert parse_command({"cluster": "default", **command_to_json(one)}) == ("default", one)
+
+
+class Parts:
+    """The client of a kproxy that has a part already; `routed_elsewhere`: it cannot be dissolved."""
+
+    def __init__(self, *, routed_elsewhere: bool) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self._routed_elsewhere = routed_elsewhere
+        self._has_part = True
+
+    def post(self, _: str, body: dict[str, Any], **__: Any) -> dict[str, Any]:
+        self.bodies.append(body)
+        problem = ""
+        if body["do"] == "join":
+            problem = "part wave-a is routed to green" if self._routed_elsewhere else ""
+            self._has_part = bool(problem)
+        elif self._has_part:
+            problem = "there is a part wave-a already, with other clients"
+        state = asjson.state_as_json(ParticipantState("blue"))
+        return {"problem": problem, "cluster": {"name": "default", **state, "upstreams": {}}}
+
+
+def test_a_part_that_has_other_clients_is_made_anew_only_on_the_side_of_all_others() -> None:
+    client = Parts(routed_elsewhere=False)
+    Kproxy("kp", client, "default/wave-a").make_part(["x"], anew=True)  # type: ignore[arg-type]
+    assert [body["do"] for body in client.bodies] == ["part", "join", "part"]
+    for anew, words in ((False, "with other clients"), (True, "is routed to green")):
+        client = Parts(routed_elsewhere=True)
+        with pytest.raises(AdminError, match=words):
+            Kproxy("kp", client, "default/wave-a").make_part(["x"], anew=anew)  # type: ignore[arg-type]
 
 
 def test_an_empty_fleet() -> None:

@@ -23,6 +23,8 @@ RELEASED, UNDONE = ((("000001-a", one.value),) for one in (JournalDecision.RELEA
 SWITCH = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",), RELEASED, reversible=True, ended=True)
 BACK = replace(SWITCH, what=ROLLBACK, origin="green", to="blue")
 PART = replace(SWITCH, cluster="default/some", clients=("app-#",))
+WAVE = replace(SWITCH, cluster="default/wave-a", clients=("app",), wave="a", topics=("a*",))
+WAVE_BACK = replace(BACK, cluster="default/wave-a", clients=("app",), wave="a", topics=("a*",))
 DRIVER = {"host": "here", "pid": 17}
 
 
@@ -104,6 +106,30 @@ def result(end: CoordinatorOutcome, entry: SwitchEntry, states: dict[str, str] |
         (
             result(CoordinatorOutcome.UNDONE, BACK),
             ["clients: all are on green, as before", "running: no copy", "next: kproxy migrate copy FILE --reverse"],
+        ),
+        (
+            result(CoordinatorOutcome.RELEASED, WAVE),
+            [
+                "clients: those of wave a are on green",
+                "running: no copy",
+                "next: kproxy migrate prepare FILE, and kprox",
+            ],
+        ),
+        (
+            result(CoordinatorOutcome.RELEASED, WAVE_BACK),
+            [
+                "clients: those of wave a are on blue",
+                "running: the copy",
+                "next: kproxy migrate copy FILE --follow --t",
+            ],
+        ),
+        (
+            result(CoordinatorOutcome.UNDONE, WAVE_BACK),
+            [
+                "clients: those of wave a are on green",
+                "running: no",
+                "next: kproxy migrate copy FILE --reverse --wave a",
+            ],
         ),
         (
             result(CoordinatorOutcome.INCOMPLETE, replace(SWITCH, kproxies=("a", "b")), {"a": "released", "b": "lost"}),

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,7 +36,7 @@ from tests.harness.process import Kproxy, wait_until
 from tests.harness.servers.peers import Peer
 from tests.harness.servers.ways import dialer, failure
 from tests.harness.topics import create_topic, needs_kcat, produce, read_topic, values
-from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
+from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, programs, running
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(BUILD_S + 600)]
 
@@ -75,7 +77,8 @@ def cluster(brokers: DevCluster, late: Peer, tmp_path_factory: pytest.TempPathFa
     }
     forwards["kafka/my-cluster-kafka-0"][7000] = Address.parse(late.address).port
     with running(tmp_path_factory.mktemp("kubernetes"), forwards) as made:
-        made.add_node("one")
+        for name in ("one", "two"):
+            made.add_node(name)
         made.add_namespace("kafka")
         for name, spec in (
             (HEADLESS, {"clusterIP": "None", "publishNotReadyAddresses": True}),
@@ -189,6 +192,67 @@ def test_records_over_the_upgrade_alone(cluster: Cluster, tmp_path: Path, monkey
         assert values(read_topic(proxy.bootstrap, topic)) == sorted(sent)
 
 
+@pytest.fixture
+def through_kubectl(cluster: Cluster, tmp_path: Path) -> Iterator[Kproxy]:
+    """A kproxy that runs kubectl for each pod, by the node's id, and for the Service. All nodes can be reached."""
+    kubectl = f"{programs() / 'kubectl'} --kubeconfig {cluster.kubeconfig} --cache-dir {tmp_path / 'cache'} -n kafka"
+    of_nodes = f"{kubectl} port-forward pod/my-cluster-kafka-{{node}} {{port}}:9092"
+    of_servers = f"{kubectl} port-forward svc/{BOOTSTRAP} {{port}}:9092"
+    options = ("--forward-command", of_nodes, "--forward-command", of_servers, "--ready-requires", "all")
+    with Kproxy(tmp_path / "kproxy", f"{BOOTSTRAP}:9092", *options) as proxy:
+        assert {proxy.node(node)["route"] for node in NODES} == {"forwarded"}
+        yield proxy
+
+
+def commands(proxy: Kproxy) -> dict[str, Any]:
+    """The forward commands, by the bootstrap server or the node that they are for."""
+    return {command["server"] or command["node"]: command for command in proxy.status()["forward_commands"]}
+
+
+def have_started_again(proxy: Kproxy, before: dict[str, Any]) -> bool:
+    """Whether these commands have started again, and all nodes can be reached."""
+    now = commands(proxy)
+    started = all(now[name]["starts"] > command["starts"] for name, command in before.items())
+    return started and not any(proxy.node(node)["problem"] for node in NODES)
+
+
+def test_a_kubectl_that_is_killed_starts_again(through_kubectl: Kproxy) -> None:
+    topic = create_topic(through_kubectl.bootstrap)
+    produce(through_kubectl.bootstrap, topic, [b"before"])
+    before = {"1": commands(through_kubectl)["1"]}
+    (pid,) = (
+        int(line.parent.name)
+        for line in Path("/proc").glob("[0-9]*/cmdline")
+        if f"\0{before['1']['port']}:9092\0".encode() in read_if_there(line)
+    )
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: have_started_again(through_kubectl, before), "kproxy has started it again", 120)
+    produce(through_kubectl.bootstrap, topic, [b"after"])
+    assert values(read_topic(through_kubectl.bootstrap, topic)) == sorted([b"before", b"after"])
+
+
+def read_if_there(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # a process that has ended
+        return b""
+
+
+def test_kubectl_starts_again_when_a_pod_and_the_api_server_have_gone(
+    through_kubectl: Kproxy, cluster: Cluster
+) -> None:
+    """kwok keeps the port-forwards of a pod that was replaced, unlike a kubelet. They end with the API server."""
+    topic = create_topic(through_kubectl.bootstrap)
+    produce(through_kubectl.bootstrap, topic, [b"before"])
+    before = commands(through_kubectl)
+    assert len(before) == len(NODES) + 1
+    replace_pod(cluster, "my-cluster-kafka-1")
+    cluster.restart_api_server()
+    wait_until(lambda: have_started_again(through_kubectl, before), "each kubectl runs again", 240)
+    produce(through_kubectl.bootstrap, topic, [b"after"])
+    assert values(read_topic(through_kubectl.bootstrap, topic)) == sorted([b"before", b"after"])
+
+
 @needs_kcat
 def test_java_writes_and_kcat_reads(proxy: Kproxy, tmp_path: Path) -> None:
     topic = create_topic(proxy.bootstrap)
@@ -286,13 +350,9 @@ def test_a_login_that_ends_is_renewed(cluster: Cluster, tmp_path: Path, monkeypa
         assert b"before" in values(read_topic(proxy.bootstrap, topic))
 
 
-@pytest.mark.usefixtures("writes")
-def test_a_pod_that_comes_back_keeps_its_port(proxy: Kproxy, cluster: Cluster) -> None:
-    name = "my-cluster-kafka-1"
-    local = proxy.node(1)["local"]
+def replace_pod(cluster: Cluster, name: str) -> None:
+    """Delete a pod, and wait until the StatefulSet has made it again."""
     before = cluster.api.get("v1", "Pod", name, "kafka")
-    topic = create_topic(proxy.bootstrap)
-    produce(proxy.bootstrap, topic, [b"before"])
     cluster.api.ask(f"/api/v1/namespaces/kafka/pods/{name}?gracePeriodSeconds=0", "DELETE")
 
     def is_another() -> bool:
@@ -303,6 +363,14 @@ def test_a_pod_that_comes_back_keeps_its_port(proxy: Kproxy, cluster: Cluster) -
         return bool(pod["metadata"]["uid"] != before["metadata"]["uid"] and pod["status"].get("phase") == "Running")
 
     wait_until(is_another, "the StatefulSet has made it again", 60)
+
+
+@pytest.mark.usefixtures("writes")
+def test_a_pod_that_comes_back_keeps_its_port(proxy: Kproxy, cluster: Cluster) -> None:
+    local = proxy.node(1)["local"]
+    topic = create_topic(proxy.bootstrap)
+    produce(proxy.bootstrap, topic, [b"before"])
+    replace_pod(cluster, "my-cluster-kafka-1")
     produce(proxy.bootstrap, topic, [b"after"])
     assert values(read_topic(proxy.bootstrap, topic)) == sorted([b"before", b"after"])
     assert proxy.node(1)["local"] == local

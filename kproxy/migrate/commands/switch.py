@@ -309,11 +309,11 @@ def _exit_code(result: SwitchResult, report: PrintResult) -> int:
 def _print_result(screen: Screen, result: SwitchResult, *, as_json: bool) -> None:
     from kproxy.migrate.switch.report import result_lines, result_to_json
 
-    if result.drive_result is None:
-        for line in result.message.splitlines():
-            screen.log(line) if as_json else screen.result(line)
-    elif as_json:
+    if as_json:
         click.echo(json.dumps(result_to_json(result), indent=2))
+    elif result.drive_result is None:
+        for line in result.message.splitlines():
+            screen.result(line)
     else:
         for line in result_lines(result):
             screen.result(line)

@@ -72,9 +72,14 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
 
 
 def result_to_json(result: SwitchResult) -> dict[str, Any]:
-    """Return the result as JSON values, if writes were held."""
+    """Return the result as JSON values.
+
+    If no write was held, `outcome` is "blocked" where a finding stopped the command, else "not begun".
+    """
     drive_result, timings = result.drive_result, result.timings
-    assert drive_result is not None
+    if drive_result is None:
+        outcome = "blocked" if result.blocked else "not begun"
+        return {"switch": None, "outcome": outcome, "why": result.message.splitlines()}
     entry = drive_result.entry
     return {
         "switch": entry.switch,

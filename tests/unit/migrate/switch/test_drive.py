@@ -101,6 +101,17 @@ def site(tmp_path: Path) -> Iterator[Site]:
             yield Site(fakes, those)
 
 
+@pytest.mark.parametrize(("blocked", "outcome"), [(True, "blocked"), (False, "not begun")])
+def test_the_json_of_a_switch_that_held_no_write(blocked: bool, outcome: str) -> None:
+    result = SwitchResult(None, "no: two findings\nsee the log file", blocked=blocked)
+
+    assert result_to_json(result) == {
+        "switch": None,
+        "outcome": outcome,
+        "why": ["no: two findings", "see the log file"],
+    }
+
+
 def test_all_goes_well(site: Site) -> None:
     driven = site.drive().run()
     assert driven.end is CoordinatorOutcome.RELEASED

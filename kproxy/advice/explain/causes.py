@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kproxy.advice.explain.facts import host_of
+from kproxy.advice.explain.facts import ClientSettings, host_of, split_address
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.refine import refine
+from kproxy.advice.remedies.services import demand_of
 from kproxy.base.faults import Fault, fault_set
 
 _UNREACHABLE_FAULTS = fault_set(
@@ -23,6 +24,7 @@ _TLS_FAULTS = fault_set(
     certificate-untrusted client-certificate-missing client-certificate-refused tls-version tls-inspection
     """
 )
+_ALL_TLS_FAULTS = _TLS_FAULTS | {Fault.TLS_FAILED}
 _LOGIN_FAULTS = fault_set(
     """
     login-needed login-not-offered sasl-mechanism credentials-refused kerberos credentials-unreadable
@@ -124,8 +126,17 @@ class Cause:
         A message around the reason has nothing to add to the advice for the reason.
         """
         patterns = [match.pattern for match in self.matches if match.pattern and match.pattern.note]
-        reasons = [pattern for pattern in patterns if not pattern.is_general]
-        return list(dict.fromkeys(pattern.note for pattern in reasons or patterns))
+        reasons = self.reasons()
+        return reasons or list(dict.fromkeys(pattern.note for pattern in patterns))
+
+    def reasons(self) -> list[str]:
+        """Return the notes of its messages that are reasons themselves, and do not only stand around one."""
+        patterns = (match.pattern for match in self.matches if match.pattern)
+        notes = [pattern.note for pattern in patterns if pattern.note and not pattern.is_general]
+        if self.faults == (Fault.CREDENTIALS_REFUSED,) and not notes:
+            demands = (demand_of(*split_address(address)) for address in self.addresses())
+            notes = [demand.refusal for demand in demands if demand is not None and demand.refusal]
+        return list(dict.fromkeys(notes))
 
     def clients(self) -> set[str]:
         return {match.facts.client for match in self.matches if match.facts.client}
@@ -146,10 +157,9 @@ _UNSPECIFIC_FAULTS = fault_set("not-kafka closed silent tls-failed overloaded")
 _VAGUE_FAULTS = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
 
 
-def causes_of(matches: Iterable[MessageMatch], servers: Iterable[str]) -> list[Cause]:
+def causes_of(matches: Iterable[MessageMatch], settings: ClientSettings) -> list[Cause]:
     """Return the causes, the first one to fix first."""
-    server_set = set(servers)
-    all_matches = [refine(match, server_set) for match in matches]
+    all_matches = [refine(match, settings) for match in matches]
     certain = list(_merge_by_fault(match for match in all_matches if len(match.faults) == 1))
     unclear = [match for match in all_matches if len(match.faults) > 1]
     unknown = [match for match in all_matches if not match.faults]
@@ -267,11 +277,18 @@ def _root_explaining(match: MessageMatch, roots: list[Cause]) -> Cause | None:
 def _narrow(matches: list[MessageMatch]) -> list[Cause]:
     """Group messages of one client with several possible causes by the causes that they have in common."""
     groups: list[Cause] = []
-    for match in sorted(matches, key=lambda match: (_is_vague(match.faults), len(match.faults), match.first)):
+    for match in sorted(matches, key=_place_among_unclear):
         candidate = Cause(match.faults, [match])
         for group in groups:
             if _is_vague(match.faults) and not _is_vague(group.faults) and _may_be_related(group, candidate):
                 group.consequences.append(match)  # it fits nearly every cause and adds nothing
+                break
+            if (
+                _ALL_TLS_FAULTS.issuperset(group.faults)
+                and Fault.CLOSED in match.faults
+                and _may_be_related(group, candidate)
+            ):
+                group.consequences.append(match)  # so ends a connection whose handshake fails
                 break
             common = tuple(fault for fault in group.faults if fault in match.faults)
             if common and _may_be_related(group, candidate):
@@ -281,6 +298,12 @@ def _narrow(matches: list[MessageMatch]) -> list[Cause]:
         else:
             groups.append(candidate)
     return groups
+
+
+def _place_among_unclear(match: MessageMatch) -> tuple[bool, bool, int, int]:
+    """Return the place of a match with several causes: what is about TLS for sure first, what may be anything last."""
+    is_tls = _ALL_TLS_FAULTS.issuperset(match.faults)
+    return _is_vague(match.faults), not is_tls, len(match.faults), match.first
 
 
 def _is_vague(faults: tuple[Fault, ...]) -> bool:

@@ -11,7 +11,9 @@ _ADDRESS = re.compile(
     r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?P<resolved>/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
 )
-_PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it
+# As Python shows them; the second is of kafka-python before version 1.4.
+_PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45}|[A-Za-z0-9][\w.-]{0,252}(?=', \d{1,5}, <))', (\d{1,5})[,)]", re.ASCII)
+_HOST_AND_PORT = re.compile(r"\bhost=([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})? port=(\d{1,5})\b", re.ASCII)
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
@@ -33,6 +35,10 @@ _SCHEME = re.compile(
     r"([A-Za-z][\w+-]{1,20})://"
 )
 _PROTOCOL = re.compile(r"\b(sasl_ssl|ssl|sasl_plaintext)://")
+_PROTOCOL_SETTING = re.compile(
+    r"security[._-]?protocol[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}[\"']?(SASL_SSL|SASL_PLAINTEXT|SSL|PLAINTEXT)\b",
+    re.IGNORECASE,
+)
 # The file of a source, or a class of Java with its packages: log lines show one with the number of its line.
 _SOURCE = re.compile(
     r"\.(?:java|scala|kt|groovy|clj|py|go|js|mjs|ts|c|cc|cpp|h|rs|rb|php|pl|cs|ex|erl|ml|swift)$"
@@ -72,11 +78,11 @@ _SETTING_ENDS = frozenset(
 )  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
-    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|ootstrap brokers: ?|(?=.{0,300}\(unregistered\))Connected to broker at |--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
+    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|(?=.{0,300}\(unregistered\))Connected to broker at |--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
 )
 _BOOTSTRAP = re.compile(
-    r"/bootstrap|bootstrap-|from bootstrap|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
+    r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
 )
 
 
@@ -99,6 +105,16 @@ class LineFacts:
     """True if the client has asked the resolver of a Kubernetes cluster: it runs there."""
     protocol: str = ""
     """The client's `security.protocol` in small letters, where the client puts it before the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """The settings of a client in the lines of a text."""
+
+    servers: frozenset[str] = frozenset()
+    """The bootstrap servers."""
+    protocol: str = ""
+    """Its `security.protocol` in small letters, if the text sets only one."""
 
 
 def facts_of(line: str) -> LineFacts:
@@ -151,7 +167,7 @@ def addresses(text: str) -> list[str]:
     bare += [f"[::1]:{match[1]}" for match in _LOOPBACK6.finditer(text)]
     bare += [
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
-        for match in _PAIR.finditer(text)
+        for match in (*_PAIR.finditer(text), *_HOST_AND_PORT.finditer(text))
     ]
     return bare + [
         f"{match['host']}:{match['port']}"
@@ -166,6 +182,12 @@ def bootstrap_servers(line: str) -> list[str]:
     for match in _SERVERS.finditer(line):
         servers += addresses(match[1].replace("://", ": "))
     return servers
+
+
+def protocol_setting(line: str) -> str:
+    """Return the client's `security.protocol` in small letters, if a line sets it."""
+    match = _PROTOCOL_SETTING.search(line)
+    return match[1].lower() if match else ""
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
-from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
+from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of, protocol_setting
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
 from kproxy.advice.explain.subject import (
@@ -78,6 +78,8 @@ class RecordMatches:
     matches: tuple[tuple[int, MessageMatch], ...] = ()
     servers: tuple[tuple[int, str], ...] = ()
     """The bootstrap servers in settings and on command lines."""
+    protocols: tuple[str, ...] = ()
+    """The values of `security.protocol` in settings, in small letters."""
     conditional_lines: int = 0
     """The lines that were searched for a message that any program prints."""
 
@@ -100,10 +102,13 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
     foreign = foreign and not sure
     servers: list[tuple[int, str]] = []
     record_matches: list[tuple[int, MessageMatch]] = []
+    protocols: list[str] = []
     conditional_lines = 0
     for index in hits:
         raw = record[index]
         line = raw.decode("utf-8", "replace")
+        if b"rotocol" in raw and (protocol := protocol_setting(line)):
+            protocols.append(protocol)
         if kafka_like or "bootstrap" in line:
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
         if _SETTING.match(raw):
@@ -119,7 +124,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
             record_matches.append((index, match))
-    return RecordMatches(tuple(record_matches), tuple(servers), conditional_lines)
+    return RecordMatches(tuple(record_matches), tuple(servers), tuple(protocols), conditional_lines)
 
 
 def spans_of(raw: bytes) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kproxy.advice.explain.causes import Cause, merge_by_message
 from kproxy.advice.explain.explanation import Explanation, decoded_numbers, own_messages
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.sentences import fill_in, sentence
+from kproxy.advice.explain.sentences import fill_in, has_whole_advice, sentence
 from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.diagnostic import headline
@@ -73,8 +73,8 @@ def _remedy_lines(explanation: Explanation, cause: Cause, width: int) -> Iterato
     elif messages:
         for message in messages:
             yield from _labelled_lines("Meaning", plain_text(message.meaning), width)
-    elif cause.is_between_nodes:
-        return  # the remedies are for clients
+    elif cause.is_between_nodes or has_whole_advice(cause):
+        return  # the remedies are for clients, and for all mistakes of that name
     elif cause.faults:
         remedy = remedy_of(cause.faults[0])
         yield from _labelled_lines("Why", remedy.cause, width)

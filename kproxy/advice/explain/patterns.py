@@ -47,7 +47,9 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 _AROUND = frozenset(
     (
         "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
-        "KafkaJSSASLAuthenticationError", "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
+        "KafkaJSSASLAuthenticationError", "SASL Authentication Failed", "[58] SASL Authentication Failed",
+        "could not successfully authenticate to … with SASL", "SASL authentication error: …", "SASL_AUTHENTICATION_FAILED: …",
+        "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
         "SASL(-1): generic failure: GSSAPI Error: …", "SASL handshake failed (step): SASL(-1): generic failure: GSSAPI Error: …",
         "An error: (java.security.PrivilegedActionException: javax.security.sasl.SaslException: GSS initiate failed",
         "GSSException", "KrbException", "AS Exchange Error", "TGS Exchange Error", "KDC_Error", "AS_REP is not valid or client password/keytab incorrect", "Invalid PEM keystore configs", "Invalid PEM truststore configs",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kproxy.advice.explain.facts import host_of, is_ip, split_address
+from kproxy.advice.explain.facts import ClientSettings, host_of, is_ip, split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
@@ -32,19 +32,28 @@ _BY_KIND = {
 }
 
 
-def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
+def refine(match: MessageMatch, settings: ClientSettings) -> MessageMatch:
     """Return the match with more precise faults if its address shows them.
 
     The user chooses the bootstrap servers, so most faults of an address can only be those of an advertised one.
     """
-    if not match.faults or match.broker or match.program is Program.KPROXY:
+    if not match.faults or match.program is Program.KPROXY:
         return match
+    if len(match.faults) > 1 and is_ip(host_of(match.facts.address)):
+        match = replace(match, faults=tuple(fault for fault in match.faults if fault not in _NAMES))
+    if match.broker:
+        return _between_nodes(match)
+    if settings.protocol and not match.facts.protocol:
+        match = replace(match, facts=replace(match.facts, protocol=settings.protocol))
     if match.facts.scheme and _NAMES.intersection(match.faults):
         return replace(match, faults=(Fault.ADDRESS_FORM,))
-    if not match.facts.address and len(servers) == 1 and _ENDED.intersection(match.faults):
-        match = _at_server(match, *servers)  # such as Sarama, which names the address in a line before
-    if not match.facts.address:
-        return match
+    if not match.facts.address and len(settings.servers) == 1 and _ENDED.intersection(match.faults):
+        match = _at_server(match, *settings.servers)  # such as Sarama, which names the address in a line before
+    return _of_client(match, settings.servers) if match.facts.address else match
+
+
+def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
+    """Return a client's message with the faults that its address shows."""
     if len(match.faults) > 1 and classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK:
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
     if _NAMES.issuperset(match.faults):
@@ -60,6 +69,14 @@ def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
     else:
         return match
     return replace(match, faults=faults)
+
+
+def _between_nodes(match: MessageMatch) -> MessageMatch:
+    """Return a message of a broker with the fault that the address of another node shows."""
+    own = classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK
+    if own and match.facts.node is not None and Fault.PORT_CLOSED in match.faults:
+        return replace(match, faults=(Fault.LOOPBACK_ADVERTISED,))
+    return match
 
 
 def _at_server(match: MessageMatch, server: str) -> MessageMatch:
@@ -127,7 +144,7 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
     if faults == (Fault.CLOSED,) and "ApiVersion" in match.text and demand is not None and demand.uses_tls:
         faults = (Fault.PLAINTEXT_TO_TLS, Fault.CLOSED)  # the first request ends it
     if demand is not None and demand.uses_tls and protocol not in ("ssl", "sasl_ssl"):
-        if Fault.PLAINTEXT_TO_TLS in faults:
+        if Fault.PLAINTEXT_TO_TLS in faults and (protocol or Fault.PORT_CLOSED not in faults):
             return (Fault.PLAINTEXT_TO_TLS,)
         faults = tuple(fault for fault in faults if fault is not Fault.TLS_TO_PLAINTEXT)
     elif demand is not None and demand.needs_login and protocol == "ssl":

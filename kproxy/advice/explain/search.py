@@ -35,6 +35,8 @@ _OTHER_LITERALS = {
     b"error_code": (b"error_code",),
     b"Error": (b"[Error ",),
     b"key": (b"pi key", b"PI key"),
+    b"protocol": (b"ecurity.protocol",),
+    b"security_protocol": (b"security_protocol",),
     b"apiKey": (b"apiKey",),
     b"servers": (b"ootstrap.servers",),
     b"bootstrap_servers": (b"bootstrap_servers",),
@@ -57,6 +59,8 @@ class SearchResult:
     conditional: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
     """Messages that any program prints, beside no sign of Kafka. They count if there are no others."""
     bootstrap_servers: dict[str, int] = field(default_factory=dict)
+    protocols: set[str] = field(default_factory=set)
+    """The values of `security.protocol` that it sets, in small letters: at most four."""
     lines: int = 0
     is_certain: bool = False
     """True if a match with a single fault is there: then the conditional ones do not count."""
@@ -85,6 +89,7 @@ class SearchResult:
         for index, server in record.servers:
             if len(self.bootstrap_servers) < MOST_SERVERS:
                 self.bootstrap_servers.setdefault(server, first + index)
+        self.protocols.update(record.protocols)
         for index, match in record.matches:
             self.add(match, first + index)
         self.conditional_lines += record.conditional_lines
@@ -183,7 +188,7 @@ class _Records:
 def _without_facts(record: RecordMatches, index: int) -> RecordMatches:
     """Return the matches of a record as those of another one, whose addresses are not known; the line has this index."""
     matches = tuple((index, replace(match, facts=LineFacts())) for _, match in record.matches)
-    return RecordMatches(matches, (), record.conditional_lines)
+    return RecordMatches(matches, conditional_lines=record.conditional_lines)
 
 
 def _has_literal(line: bytes, words: Iterable[bytes], literals: dict[bytes, tuple[bytes, ...]]) -> bool:

@@ -226,7 +226,7 @@ java> Failed to obtain OAuth access token from
 java> OAuth token response does not contain 'access_token' field
 proxy!> refreshing of oidc-token failed
 proxy!> refreshing of google-id-token failed
-Note: No credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
+Note: The client has no credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
 role), and the region.
 kafka-python!> Unable to determine region for AWS MSK cluster
 java> Exception loading credentials. Retry Attempts

@@ -45,13 +45,14 @@ or later), or make the file again with `openssl pkcs12 -export -legacy`, or `key
 java?> parseAlgParameters failed
 java?> Integrity check failed: java.security.NoSuchAlgorithmException: Algorithm HmacPBESHA256 not available
 java?> Algorithm HmacPBESHA256 not available
-Note: A password is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
+Note: The password of a key store is missing: `ssl.truststore.password`, `ssl.keystore.password` or `ssl.key.password`.
 java!> SSL trust store is specified, but
 librdkafka!> …ssl.keystore.password… is mandatory when …ssl.keystore.location
 java!> SSL key store is specified, but key store password is not specified
 java!> SSL PEM key store is specified, but key password is not specified
 java!> SSL key store password is not specified
-Note: The password of the key store or trust store is wrong.
+Note: The password of the key store or trust store is wrong: `keytool -list -keystore FILE` or `openssl pkcs12 -info -in
+FILE` shows whether it opens the file.
 java*> keystore password was incorrect
 java*> Keystore was tampered with, or password was incorrect
 java?> failed to decrypt safe contents entry
@@ -72,7 +73,8 @@ java?> toDerInputStream rejects tag type
 java?> DER input, Integer tag error
 java?> Tag number over 30 is not supported
 java?> stream does not represent a PKCS12 key store
-Note: The path does not exist where the program runs: inside a container it is another one than on the host.
+Note: The file of the key store does not exist where the program runs: inside a container its path is another one than on
+the host.
 java!> SSL keystore … of type … not found
 Note: Java cannot read the key store: a wrong password, another type than `ssl.keystore.type` or
 `ssl.truststore.type`, or no such file. The line `Caused by` below it says which; some programs cut it off.
@@ -82,14 +84,14 @@ Note: The trust store has no certificate: the import has failed, or the path is 
 java*> the trustAnchors parameter must be non-empty
 java!> At least one certificate expected, but none found
 java!> Invalid PEM truststore configs
-Note: The program's user may not read the file.
+Note: The program's user may not read the file with keys: correct its owner or rights.
 java?> .jks (Permission denied)
 java?> .p12 (Permission denied)
 java?> .pem (Permission denied)
 java?> .keytab (Permission denied)
 java?> java.nio.file.AccessDeniedException
-Note: The path does not exist where the program runs: inside a container it is another one than on the host, and
-`classpath:` works only where the framework says so.
+Note: The file of keys or certificates does not exist where the program runs: inside a container its path is another one
+than on the host, and `classpath:` works only where the framework says so.
 java> Modification time of key store could not be obtained
 broker!> In order to configure the TLS encryption for Kafka with
 broker!> you must mount your kafka.keystore
@@ -99,15 +101,17 @@ any?> .pem (No such file or directory)
 any?> .pem: no such file or directory
 any?> .crt: no such file or directory
 any?> ENOENT: no such file or directory, open
-Note: The program's own OpenSSL looks for CAs in a directory that does not exist here. Set `ssl.ca.location` to the
+Note: The client finds no CAs, because its own OpenSSL looks for them in a directory that does not exist here. Set `ssl.ca.location` to the
 system's bundle (`/etc/ssl/certs/ca-certificates.crt`, `/etc/pki/tls/certs/ca-bundle.crt`), or to `probe`.
 librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
 librdkafka!> calling stat(…/ssl/certs)
 librdkafka!> error:80000002:system library
+Note: The CA file in `ssl.ca.location` cannot be used: it does not exist where the program runs, its user may not read it,
+or it has no certificate in PEM.
 librdkafka!> failed to load CA certificate
 librdkafka!> ssl.ca.location failed
-Note: The file does not exist where the program runs, its user may not read it, or it is not PEM (for
-`ssl.keystore.location`: not PKCS#12). The words of OpenSSL after it say which.
+Note: The file of keys or certificates does not exist where the program runs, its user may not read it, or it is not PEM
+(PKCS#12 for `ssl.keystore.location`). The words of OpenSSL after it say which.
 librdkafka!> Failed to open ssl.keystore.location
 librdkafka!> x509 certificate routines::no certificate or crl found
 librdkafka!> Error reading ssl.keystore.location
@@ -141,7 +145,7 @@ any?> asn1: structure error
 any?> unable to load certificate
 any?> No certificate data found
 any?> signed fields invalid
-Note: No credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
+Note: The client has no credentials of AWS where the program runs: set a profile, variables or a role (instance profile, IRSA, task
 role), and the region.
 java!> Failed to find AWS IAM Credentials
 java?> Unable to load credentials from any of the providers in the chain
@@ -207,8 +211,8 @@ java!> Could not validate the access token
 java!> Could not process the access token
 java!> io.strimzi.kafka.oauth.validator
 kafkajs!> SASL OAUTHBEARER authentication failed
-Note: The broker closes the connection instead of an answer: so it does with the wrong user, password or mechanism if
-the client logs in by SaslHandshake version 0. Check the credentials, and that the user exists for this mechanism
+Note: The broker refuses the login without a message: it closes the connection so with the wrong user, password or mechanism
+if the client logs in by SaslHandshake version 0. Check the credentials, and that the user exists for this mechanism
 (a user of SCRAM-SHA-256 is none of SCRAM-SHA-512). Set `Net.SASL.Version` to 1 in Sarama to get the broker's message.
 sarama!> Failed to read response header while authenticating with SASL to broker …
 sarama!> Failed to read response while authenticating with SASL to broker …
@@ -219,9 +223,12 @@ sarama> Access denied
 franz-go> Access denied
 kafka-go> Access denied
 kafka-python> Access denied
+Note: The credentials of AWS have expired, or end too soon: Amazon MSK refuses a session that is about to end. Fetch new ones,
+and let the program fetch them by itself.
 any?> The security token included in the request is expired
 any?> The security token included in the request is invalid
 any?> Session too short
+Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
 any?> kafka-cluster:Connect
 librdkafka> Access denied
 Note: The user or password is wrong, or the user has no credentials for this mechanism.
@@ -267,10 +274,9 @@ java?> (7) - LOOKING_UP_SERVER
 any?> KDC_ERR_S_PRINCIPAL_UNKNOWN
 Note: The KDC does not know the client's principal: a typo, or the wrong realm.
 any*> Client not found in Kerberos database
-any*> Client's entry in database has expired
 any?> Client … not found in Kerberos database
 any?> KDC_ERR_C_PRINCIPAL_UNKNOWN
-Note: There is no ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
+Note: The client has no Kerberos ticket: run `kinit` as the same user in the same environment, or set the keytab and principal.
 any*> No Kerberos credentials available
 any*> Matching credential not found
 any?> No credentials were supplied, or the credentials were unavailable or inaccessible
@@ -279,10 +285,7 @@ any?> Credential cache is empty
 any?> Bad format in credentials cache
 any?> Credentials cache permissions incorrect
 any?> Credentials cache I/O operation failed
-any?> Ticket not yet valid
 any*> Cannot find ticket for requested realm
-any?> Password has expired
-any?> Additional pre-authentication required
 any?> No credentials cache found
 any*> Failed to find any Kerberos tgt
 java*> Failed to find any Kerberos tgt
@@ -290,8 +293,7 @@ any*> Ticket expired
 any?> Credentials cache file … not found
 any*> in cache collection
 any*> No valid credentials provided
-any*> credentials have been revoked
-Note: The program cannot use the keytab: the path or the rights are wrong, or the keytab has no key for the principal.
+Note: The program cannot use the Kerberos keytab: the path or the rights are wrong, or the keytab has no key for the principal.
 `klist -kt FILE` lists its principals.
 java*> Unable to obtain password from user
 java*> Unable to obtain Principal Name for authentication
@@ -301,18 +303,28 @@ any*> No key table entry found
 any*> Cannot find key of appropriate type to decrypt
 any*> Key table entry not found
 any?> from keytab
+java!> Principal could not be determined from Subject
+java!> the client is being asked for a password, but the Kafka client code does not currently support
+java> Could not login: the client is being asked for a password, but the Kafka client code does not currently support
+Note: The program does not know its Kerberos realm: set `default_realm` in krb5.conf, and let Java find the file
+(`-Djava.security.krb5.conf`).
 java*> Cannot locate default realm
 any*> does not specify default realm
+Note: The client cannot renew its Kerberos ticket: it is not renewable, or its cache has none any more. Use a keytab
+(`useKeyTab=true`), or run `kinit` again.
 java!> No TGT found: will try again
 java!> The TGT cannot be renewed beyond the next expiry date
 java!> Error when trying to re-Login
 java!> Could not refresh TGT
 java!> Failed to refresh TGT
 java!> Could not renew TGT
-java!> Principal could not be determined from Subject
+Note: The name of Kafka's service in Kerberos is missing: set `sasl.kerberos.service.name`, mostly to `kafka`.
 librdkafka!> sasl.kerberos.service.name must be set
-java!> the client is being asked for a password, but the Kafka client code does not currently support
-java> Could not login: the client is being asked for a password, but the Kafka client code does not currently support
+Note: The KDC refuses the account of the client: its password has expired, or it is locked or needs its password.
+any?> Password has expired
+any?> Additional pre-authentication required
+any*> credentials have been revoked
+any*> Client's entry in database has expired
 Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
 java*> Cannot locate KDC
 any*> Cannot contact any KDC for requested realm
@@ -377,6 +389,7 @@ java!> Check clock sync between this host and KDC
 any*> Clock skew too great
 java*> Clock skew too great
 any?> KRB_AP_ERR_SKEW
+any?> Ticket not yet valid
 any*> clock skew with KDC too large
 any*> clock skew with service detected to be too large
 java!> This may indicate a clock skew problem

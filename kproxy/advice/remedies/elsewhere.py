@@ -12,6 +12,21 @@ TABLE = parse_remedies("""
 The message has another subject than the connection between a client and its brokers.
 Check: The message itself says what has failed.
 Fix: Ask the program that prints it: kproxy knows only connections.
+Note: ZooKeeper's client does not reach ZooKeeper (by default at port 2181), and that is not Kafka. A broker with
+`zookeeper.connect` needs it first: start ZooKeeper, and see whether its name leads to it from the broker's own container.
+any!> Session 0x0 for server
+any!> Session 0x0 for sever
+any!> org.I0Itec.zkclient.exception.ZkTimeoutException
+any!> Unable to connect to ZooKeeper
+Note: ZooKeeper refuses the login of its client: see the section `Client` of the JAAS file, and with Kerberos the principal of
+ZooKeeper (`zookeeper/HOST`).
+any!> org.apache.zookeeper.client.ZooKeeperSaslClient
+any!> received SASL token. Zookeeper Client will go to AUTH_FAILED state
+any!> SASL authentication with Zookeeper Quorum member failed
+any!> KeeperErrorCode = AuthFailed
+any!> sname is zookeeper/
+Note: ZooKeeper forbids the operation: its nodes belong to another login (`zookeeper.set.acl`).
+any!> KeeperErrorCode = NoAuth
 Note: A disk of the broker is full.
 any?> No space left on device
 any?> There is not enough space on the disk

@@ -148,9 +148,13 @@ Note: A broker or the controller does not reach another broker at the address th
 broker!> Controller …'s connection to broker … was unsuccessful
 broker!> kafka.controller.RequestSendThread
 broker!> targetBrokerId=…Error connecting to node
-broker!> targetBrokerId=…Connection to node … could not be established
 broker!> java.io.IOException: Connection to … (id: … rack: …) failed
 java> java.io.IOException: Connection to … (id: … rack: …) failed
+
+== port-closed filtered
+Note: A broker or the controller does not reach another broker at the address that this one advertises for the listener in
+`inter.broker.listener.name`. Each broker must be able to resolve and reach it, from its own container or pod too.
+broker!> targetBrokerId=…Connection to node … could not be established
 
 == port-closed
 Note: Another proxy for Kafka does not reach the broker at the address that the broker advertises: advertise an address

@@ -19,6 +19,8 @@ class ServiceDemand:
     """A value of `security.protocol`; empty if the service has no listener for Kafka clients at this port."""
     login: str = ""
     """The SASL mechanisms and what is peculiar to them."""
+    refusal: str = ""
+    """What it means if the service refuses a login, in whole sentences; empty if it is nothing peculiar."""
 
     @property
     def uses_tls(self) -> bool:
@@ -38,6 +40,8 @@ class ServiceListener:
     mechanisms: tuple[str, ...] = ()
     login: str = ""
     """The same for a person, with what is peculiar to the service."""
+    refusal: str = ""
+    """What it means if it refuses a login, in whole sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,9 @@ _MSK_IAM = ServiceListener(
     ("SASL_SSL",),
     ("AWS_MSK_IAM", "OAUTHBEARER"),
     "IAM: `AWS_MSK_IAM`, or `OAUTHBEARER` with a token of the AWS signer",
+    "Amazon MSK refuses the credentials of AWS: they have expired or are not those that you mean (`aws sts "
+    "get-caller-identity` shows whose they are), or their principal lacks `kafka-cluster:Connect` on this cluster. No user "
+    "or password counts at this port.",
 )
 # SSL beside SASL_SSL is for clients with a certificate.
 SERVICES = (
@@ -76,7 +83,12 @@ SERVICES = (
         re.compile(r"\.servicebus\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)$"),
         "https://learn.microsoft.com/azure/event-hubs/azure-event-hubs-apache-kafka-overview",
         ServiceListener(
-            ("SASL_SSL",), ("PLAIN", "OAUTHBEARER"), "`PLAIN` with the user `$ConnectionString`, or `OAUTHBEARER`"
+            ("SASL_SSL",),
+            ("PLAIN", "OAUTHBEARER"),
+            "`PLAIN` with the user `$ConnectionString`, or `OAUTHBEARER`",
+            "Azure Event Hubs refuses the connection string or the token: the user is the word `$ConnectionString` itself, in "
+            "which a shell or Compose may take the `$` for a variable, and the password is the whole connection string of "
+            "this namespace, from `Endpoint=` to its end.",
         ),
         only_port=9093,
     ),
@@ -88,6 +100,8 @@ SERVICES = (
             ("SASL_SSL", "SSL"),
             ("PLAIN", "OAUTHBEARER"),
             "`PLAIN` with an API key of this cluster, or `OAUTHBEARER`",
+            "Confluent Cloud refuses the API key or the token: user and password are the key and secret of this very cluster, "
+            "and not of another cluster, of Schema Registry or of the cloud. A new key works after some minutes.",
         ),
     ),
     CloudService(
@@ -179,4 +193,4 @@ def demand_of(host: str, port: int) -> ServiceDemand | None:
     listener = service.listener_at(port) if service is not None else None
     if service is None or listener is None:
         return None
-    return ServiceDemand(service.name, listener.protocols[0], listener.login)
+    return ServiceDemand(service.name, listener.protocols[0], listener.login, listener.refusal)

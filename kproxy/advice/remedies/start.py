@@ -37,11 +37,11 @@ broker!> InconsistentClusterIdException: The Cluster ID … doesn't match stored
 Note: The directories hold data of different clusters or nodes.
 broker!> InconsistentBrokerMetadataException
 broker!> BrokerMetadata is not consistent across log.dirs
-Note: It was formatted for another cluster id than the one that is given now.
+Note: The directory was formatted for another cluster id than the one that is given now.
 broker!> Invalid cluster.id in
 broker!> cluster.id was not specified in
 broker!> You must specify the cluster id
-Note: It is already formatted. That is fine for a restart; a start script needs `--ignore-formatted`.
+Note: The directory is already formatted. That is fine for a restart; a start script needs `--ignore-formatted`.
 broker!> is already formatted. Use --ignore-formatted
 Note: A cluster id is a UUID in base64, 22 characters, as `kafka-storage random-uuid` prints it.
 broker!> Cluster ID string … does not appear to be a valid UUID
@@ -82,10 +82,14 @@ Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HO
 broker!> If using process.roles, either controller.quorum.bootstrap.servers
 broker!> must contain a parseable set of voters
 broker!> KRaft mode requires
+Note: The server has no role: set `process.roles` (`KAFKA_CFG_PROCESS_ROLES`) to `broker`, `controller` or both, and
+`controller.quorum.voters`.
 broker!> Kafka requires at least one process role to be set
 broker!> KAFKA_CFG_PROCESS_ROLES: unbound variable
 broker!> Kafka haven't been configured to work in either Raft or Zookeper mode
 broker!> Invalid KRaft process role
+Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HOST:PORT) or
+`controller.quorum.bootstrap.servers`.
 broker!> Role 'controller' enabled but environment variable
 broker!> If using …controller.quorum.bootstrap.servers
 broker!> You cannot specify controller.quorum.voters and format the node with
@@ -145,6 +149,9 @@ one version at a time. Kafka 4.0 needs at least metadata version 3.3.
 broker!> INVALID_REGISTRATION
 broker!> A non-KRaft version … given for
 broker!> No valid metadata.version
+broker!> No MetadataVersion with metadata version
+broker!> No MetadataVersion with feature level
+broker!> is not a valid MetadataVersion
 broker!> Unable to register because the broker does not support …version
 """)
 

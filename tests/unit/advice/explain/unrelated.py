@@ -115,7 +115,6 @@ UNRELATED: tuple[str, ...] = (
     "elasticsearch.exceptions.ConnectionError: ConnectionError(<urllib3.connection.HTTPConnection object at 0x7f>: Failed to establish a new connection: [Errno 111] Connection refused) caused by: NewConnectionError",
     "elastic_transport.ConnectionTimeout: Connection timed out",
     "[2024-01-02T03:04:05,000][WARN ][o.e.c.c.ClusterFormationFailureHelper] [es-1] master not discovered yet: have discovered [{es-1}]",
-    "2024-01-02 03:04:05,000 [myid:] - WARN  [main-SendThread(zk1:2181):ClientCnxn$SendThread@1287] - Session 0x0 for server zk1/10.0.0.9:2181, Closing socket connection. Attempting reconnect except it is a SessionExpiredException.\njava.net.ConnectException: Connection refused",
     "org.apache.zookeeper.KeeperException$ConnectionLossException: KeeperErrorCode = ConnectionLoss for /brokers-of-something",
     'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.3:50051: connect: connection refused"',
     "io.grpc.StatusRuntimeException: UNAVAILABLE: io exception\nCaused by: java.net.ConnectException: Connection refused: no further information",

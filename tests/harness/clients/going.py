@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zlib import crc32
 
@@ -90,3 +91,14 @@ def python(program: str, arguments: Sequence[str], properties: dict[str, str], l
     """Return a client in Python: `going_PROGRAM.py` beside this module, with the same arguments."""
     pairs = (f"{name}={value}" for name, value in properties.items())
     return Going([sys.executable, str(HERE / f"going_{program}.py"), *arguments, *pairs], log)
+
+
+@contextmanager
+def ending(*clients: Going) -> Iterator[None]:
+    """Run the clients until the end of the context; then they end by themselves."""
+    with ExitStack() as stack:
+        for client in clients:
+            stack.enter_context(client)
+        yield
+        for client in clients:
+            client.end()

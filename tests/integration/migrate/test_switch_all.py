@@ -55,7 +55,7 @@ from kproxy.migrate.usage.sourcestate import read_source
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
-from tests.harness.clients.going import Going, python
+from tests.harness.clients.going import Going, ending, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import rows, topics
@@ -273,17 +273,6 @@ def site(sides: TwoSides, spark: Any, tmp_path: Path, request: pytest.FixtureReq
         )
         made.prepare()
         yield made
-
-
-@contextmanager
-def ending(*clients: Going) -> Iterator[None]:
-    """They run until the end of the context, and end by themselves."""
-    with ExitStack() as stack:
-        for one in clients:
-            stack.enter_context(one)
-        yield
-        for one in clients:
-            one.end()
 
 
 def acknowledged(client: Going) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from kproxy.migrate.switch.wave_alarms import check_moved_waves
 from kproxy.migrate.usage.observed import read_usage
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.twophase import CoordinatorOutcome
-from tests.harness.clients.going import Going, python
+from tests.harness.clients.going import Going, ending, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import rows, topics
@@ -187,17 +187,6 @@ def site(sides: TwoSides, spark: Any, tmp_path: Path) -> Iterator[Site]:
         made = Site(spark, endpoints, kproxies, fleet, section, migration, names, tmp_path)
         made.prepare()
         yield made
-
-
-@contextmanager
-def ending(*clients: Going) -> Iterator[None]:
-    """They run until the end of the context, and end by themselves."""
-    with ExitStack() as stack:
-        for client in clients:
-            stack.enter_context(client)
-        yield
-        for client in clients:
-            client.end()
 
 
 def flow(*clients: Going) -> None:

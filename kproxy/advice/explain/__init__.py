@@ -16,6 +16,7 @@ codes          Kafka's error codes
 hostnames      small signs in the names of hosts: containers, machines of clouds, personal computers
 refine         faults that an address and its port show, together with the message
 causes         which messages are causes, and which follow from them
+reasons        the mistake that the notes of a cause's messages name, and the heading for it
 sentences      one sentence about a cause
 signs          the small signs that led to a cause, and what they leave unsure
 output         the text of an explanation for a terminal

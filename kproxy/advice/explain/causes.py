@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kproxy.advice.explain.facts import ClientSettings, host_of, split_address
+from kproxy.advice.explain.facts import ClientSettings, host_of
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.refine import refine
-from kproxy.advice.remedies.services import demand_of
 from kproxy.base.faults import Fault, fault_set
 
 _UNREACHABLE_FAULTS = fault_set(
@@ -120,24 +119,6 @@ class Cause:
         """True if a broker or controller does not reach another node, so that no client is concerned."""
         return any(match.broker for match in self.matches) and _UNREACHABLE_FAULTS.issuperset(self.faults)
 
-    def notes(self) -> list[str]:
-        """Return what holds for its messages, and not for each message of the fault.
-
-        A message around the reason has nothing to add to the advice for the reason.
-        """
-        patterns = [match.pattern for match in self.matches if match.pattern and match.pattern.note]
-        reasons = self.reasons()
-        return reasons or list(dict.fromkeys(pattern.note for pattern in patterns))
-
-    def reasons(self) -> list[str]:
-        """Return the notes of its messages that are reasons themselves, and do not only stand around one."""
-        patterns = (match.pattern for match in self.matches if match.pattern)
-        notes = [pattern.note for pattern in patterns if pattern.note and not pattern.is_general]
-        if self.faults == (Fault.CREDENTIALS_REFUSED,) and not notes:
-            demands = (demand_of(*split_address(address)) for address in self.addresses())
-            notes = [demand.refusal for demand in demands if demand is not None and demand.refusal]
-        return list(dict.fromkeys(notes))
-
     def clients(self) -> set[str]:
         return {match.facts.client for match in self.matches if match.facts.client}
 
@@ -146,6 +127,12 @@ class Cause:
         addresses = list(dict.fromkeys(match.facts.address for match in self.matches if match.facts.address))
         hosts = {host_of(address) for address in addresses if host_of(address) != address}
         return [address for address in addresses if address not in hosts]
+
+    def addresses_and_resolved(self) -> list[str]:
+        """Return the addresses, and those to which clients have resolved them."""
+        matches = (*self.matches, *self.consequences)
+        resolved = (match.facts.resolved for match in matches if match.facts.resolved)
+        return list(dict.fromkeys((*self.addresses(), *resolved)))
 
 
 _WEAK_FAULTS = frozenset({Fault.SILENT, Fault.CLOSED})
@@ -220,7 +207,7 @@ def _may_be_related(upper: Cause, lower: Cause) -> bool:
         return False
     if lower.faults and lower.faults[0] in _SECONDARY_FAULTS:
         return True
-    addresses, others = upper.addresses(), lower.addresses()
+    addresses, others = upper.addresses_and_resolved(), lower.addresses_and_resolved()
     return (
         not addresses or not others or any(_same_address(address, other) for address in addresses for other in others)
     )
@@ -269,7 +256,9 @@ def _root_explaining(match: MessageMatch, roots: list[Cause]) -> Cause | None:
     after = [root for root in after if root.faults[0] not in _WEAK_FAULTS or root.first < match.first]
     if match.broker:  # a broker has many clients, each with its own cause
         after = []
-    if not match.facts.address:  # a failed request without an address belongs to the first cause that fits
+    if not match.facts.address and not match.broker and _is_vague(match.faults):
+        same = same or after or [root for root in roots if not root.is_elsewhere and root.first < match.first]
+    elif not match.facts.address:  # a failed request without an address belongs to the first cause that fits
         same = same or after
     return next(iter(sorted(same, key=lambda root: root.first) + sorted(after, key=lambda root: root.first)), None)
 

@@ -10,6 +10,7 @@ from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.facts import ClientSettings
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.reasons import notes_of
 from kproxy.advice.explain.search import SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.explain.signs import signs_of
@@ -71,7 +72,7 @@ class Explanation:
         run = self.run_command(cause)
         why = [CONDITION] if self.conditional else []
         if not cause.is_elsewhere:
-            why += [sentence(cause), *cause.notes(), *signs_of(cause)]
+            why += [sentence(cause), *notes_of(cause), *signs_of(cause)]
         return Diagnostic(
             NOTE if cause.is_elsewhere else ERROR,
             next(iter(cause.addresses()), ""),

@@ -79,7 +79,7 @@ _SETTING_ENDS = frozenset(
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
     r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|(?=.{0,300}\(unregistered\))Connected to broker at |--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
-    r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
+    r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:, ?[^\s\]\"';,]{3,200}){0,20})"
 )
 _BOOTSTRAP = re.compile(
     r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
@@ -91,6 +91,8 @@ class LineFacts:
     """Facts of one line. A missing fact is empty or None."""
 
     address: str = ""
+    resolved: str = ""
+    """The same address with the IP address to which the client has resolved its name, if the line shows it."""
     node: int | None = None
     topic: str = ""
     mechanism: str = ""
@@ -139,6 +141,7 @@ def facts_of(line: str) -> LineFacts:
     protocol = _PROTOCOL.search(line)
     return LineFacts(
         address=address,
+        resolved=_resolved(named, address) if "/" in named else "",
         node=node if node is None or node >= 0 else None,
         topic=topic,
         mechanism=mechanism[1] if mechanism else "",
@@ -148,6 +151,19 @@ def facts_of(line: str) -> LineFacts:
         setting=_setting(line) if "onfig" in line or "value" in line else "",
         protocol=protocol[1] if protocol else "",
         in_kubernetes=asked_kubernetes,
+    )
+
+
+def _resolved(line: str, address: str) -> str:
+    """Return the IP address, with the port, that stands after a host's name as Java shows it."""
+    matches = (match for match in _ADDRESS.finditer(line) if match["resolved"])
+    return next(
+        (
+            f"{match['resolved'][1:]}:{match['port']}"
+            for match in matches
+            if f"{match['host']}:{match['port']}" == address and is_ip(match["resolved"][1:])
+        ),
+        "",
     )
 
 

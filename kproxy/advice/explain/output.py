@@ -9,7 +9,8 @@ from dataclasses import replace
 from kproxy.advice.explain.causes import Cause, merge_by_message
 from kproxy.advice.explain.explanation import Explanation, decoded_numbers, own_messages
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.sentences import fill_in, has_whole_advice, sentence
+from kproxy.advice.explain.reasons import has_whole_advice, notes_of
+from kproxy.advice.explain.sentences import fill_in, sentence
 from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.diagnostic import headline
@@ -49,7 +50,7 @@ def _cause_lines(explanation: Explanation, cause: Cause, number: str, log: bool,
     for value, meaning in decoded_numbers(cause).items():
         yield from wrap(f"{value} is not a size but {meaning}.", width, "  ")
     yield ""
-    for label, texts in (("Here", cause.notes()), ("Sign", signs_of(cause))):
+    for label, texts in (("Here", notes_of(cause)), ("Sign", signs_of(cause))):
         for text in texts:
             yield from _labelled_lines(label, text, width)
             label = ""

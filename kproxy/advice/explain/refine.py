@@ -47,8 +47,8 @@ def refine(match: MessageMatch, settings: ClientSettings) -> MessageMatch:
         match = replace(match, facts=replace(match.facts, protocol=settings.protocol))
     if match.facts.scheme and _NAMES.intersection(match.faults):
         return replace(match, faults=(Fault.ADDRESS_FORM,))
-    if not match.facts.address and len(settings.servers) == 1 and _ENDED.intersection(match.faults):
-        match = _at_server(match, *settings.servers)  # such as Sarama, which names the address in a line before
+    if not match.facts.address and _ENDED.intersection(match.faults) and _are_alike(settings.servers):
+        match = _at_server(match, min(settings.servers))  # such as Sarama, which names the address in a line before
     return _of_client(match, settings.servers) if match.facts.address else match
 
 
@@ -56,6 +56,8 @@ def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
     """Return a client's message with the faults that its address shows."""
     if len(match.faults) > 1 and classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK:
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
+    if match.facts.bootstrap is None and servers and not _is_chosen(match, servers):
+        match = replace(match, facts=replace(match.facts, bootstrap=False))
     if _NAMES.issuperset(match.faults):
         faults = _faults_of_name(match, servers)
     elif Fault.NAME_NOT_RESOLVED in match.faults and _is_container_id(match.facts.address):
@@ -79,12 +81,19 @@ def _between_nodes(match: MessageMatch) -> MessageMatch:
     return match
 
 
+def _are_alike(servers: Collection[str]) -> bool:
+    """Check whether what holds for one bootstrap server holds for all: there is only one, or one cloud's at one port."""
+    demands = {demand_of(*split_address(server)) for server in servers}
+    return len(servers) == 1 or (len(demands) == 1 and None not in demands)
+
+
 def _at_server(match: MessageMatch, server: str) -> MessageMatch:
-    """Return the match with the only bootstrap server as its address, if its own line marks it as one."""
+    """Return the match with a bootstrap server as its address, if its own line marks it as one."""
     if match.facts.bootstrap:
         return replace(match, facts=replace(match.facts, address=server))
     at_server = replace(match, facts=replace(match.facts, address=server))
-    return replace(match, faults=_faults_of_port(at_server)) if len(match.faults) > 1 else match
+    faults = _faults_of_port(at_server) if len(match.faults) > 1 else match.faults
+    return replace(at_server if len(faults) < len(match.faults) and len(faults) == 1 else match, faults=faults)
 
 
 def _is_container_id(address: str) -> bool:

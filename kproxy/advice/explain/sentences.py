@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.facts import host_of
 from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.reasons import notes_of, precise_title
 from kproxy.advice.remedies import remedy_of
-from kproxy.base.faults import Fault, fault_set
+from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
 
 # {subject}: the address, and which broker has it. {address}: the address alone.
@@ -47,14 +47,6 @@ _TOPIC_SENTENCES: dict[Fault, str] = {
     Fault.TOPIC_UNKNOWN: "The cluster has no {topic}.",
     Fault.NO_LEADER: "{topic} has a partition without a leader.",
 }
-# Each of these is the name of many mistakes. The notes of their messages begin with the mistake, and say what to do.
-_WIDE_FAULTS = fault_set(
-    """
-    credentials-unreadable credentials-refused kerberos jaas clock configuration listener-configuration kraft-configuration broker-storage
-    library-lacks-feature option-removed group transaction overloaded broker-missing no-controller no-coordinator
-    """
-)
-_NOTE_HEADING = re.compile(r": |\. ")
 
 
 def sentence(cause: Cause) -> str:
@@ -109,26 +101,9 @@ def title(cause: Cause) -> str:
         return f"Kafka's error {cause.matches[0].text}"
     if len(cause.faults) > 1:
         return _title_of_several(cause.faults)
-    if cause.is_elsewhere and (notes := cause.notes()):
+    if cause.is_elsewhere and (notes := notes_of(cause)):
         return f"It is not about reaching Kafka. {' '.join(notes)}".rstrip(".")
     return precise_title(cause) or remedy_of(cause.faults[0]).title
-
-
-def precise_title(cause: Cause) -> str:
-    """Return the heading of a fault whose name covers many mistakes, if the note of a message names this one."""
-    if len(cause.faults) != 1 or cause.faults[0] not in _WIDE_FAULTS:
-        return ""
-    return next(map(heading_of_note, cause.reasons()), "")
-
-
-def has_whole_advice(cause: Cause) -> bool:
-    """Check whether the note behind its precise heading says more: then the advice for the fault adds nothing."""
-    return bool(precise_title(cause)) and _NOTE_HEADING.search(cause.reasons()[0]) is not None
-
-
-def heading_of_note(note: str) -> str:
-    """Return what a note says first: its first sentence, or the part of it before a colon."""
-    return _NOTE_HEADING.split(note, maxsplit=1)[0].rstrip(".")
 
 
 def _title_of_several(faults: Sequence[Fault]) -> str:

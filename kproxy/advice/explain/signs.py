@@ -104,6 +104,8 @@ def _who_chose(facts: LineFacts) -> Iterator[str]:
             f"{facts.node} is a broker's id, so a broker advertises this address. Bootstrap servers have negative ids "
             "(Java) or `/bootstrap` (librdkafka)."
         )
+    elif facts.bootstrap is False:
+        yield "The text names other bootstrap servers, so a broker advertises this address."
     else:
         yield (
             "The text does not show whether a broker advertises this address, or whether it is one of the client's "

@@ -209,8 +209,9 @@ librdkafka> Local: Communication failure with broker
 librdkafka> Broker: Broker disconnected before response received
 sarama!> kafka: broker: not connected
 
-== too-many-files ipv6-only
-Note: The client's machine has no free local port, or no address of this family.
+== too-many-files
+Note: The client's machine has no free local port, or no address of the family (IPv4 or IPv6) of the broker's address.
+Connections that are opened and closed all the time use the ports up: `ss -s` counts them. Keep clients and their connections.
 librdkafka!> Failed to connect to broker at …: Cannot assign requested address
 librdkafka!> failed: Cannot assign requested address
 

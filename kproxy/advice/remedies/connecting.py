@@ -130,6 +130,9 @@ between client and broker has cut the connection.
 librdkafka!> SaslAuthenticateRequest failed
 librdkafka!> SaslAuthenticateRequest failed: Local: Broker transport failure
 librdkafka!> SaslHandshakeRequest failed: Local: Broker transport failure
+Note: A connection that was in use has ended: the broker was restarted, the connection was idle for long (brokers, clouds and
+load balancers close such), or a device between has cut it. Clients connect again by themselves.
+java> Cancelled … request with correlation id … due to node … being disconnected
 Note: The client opens a new connection by itself: a broker closes unused ones after `connections.max.idle.ms`.
 ruby-kafka!> Connection has been unused for too long, re-connecting
 

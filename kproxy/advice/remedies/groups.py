@@ -101,6 +101,8 @@ kafka-python!> Heartbeat session expired
 any> Another consumer with same group.instance.id has connected
 Note: The members of the group do not agree on a partition assignor, or on the protocol of the group.
 java!> do not have commonly supported rebalance protocol
+java!> Coordinator selected invalid assignment protocol
+java!> Coordinator selected invalid protocol
 java!> failed due to inconsistent Protocol
 java!> JoinGroup failed: Inconsistent Protocol Type
 librdkafka> Unsupported partition.assignment.strategy

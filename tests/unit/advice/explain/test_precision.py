@@ -143,3 +143,77 @@ def test_a_handshake_that_a_broker_names_explains_how_its_client_ends() -> None:
 )  # fmt: skip
 def test_the_addresses_of_pythons_clients(line: str) -> None:
     assert explained(line).server == "k.example:9092"
+
+
+def test_the_name_of_a_bootstrap_server_needs_other_advice_than_an_advertised_one() -> None:
+    text = "%3|1|FAIL|rdkafka#consumer-1| [thrd:kafka:9092/bootstrap]: kafka:9092/bootstrap: Failed to resolve 'kafka:9092': Name or service not known"
+
+    assert said(text).startswith("error: The name of the bootstrap server cannot be resolved")
+    assert "advertised.listeners" not in said(text)
+    assert "Run kproxy" not in said(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("ERROR [Connection] kafkajs Connection error: getaddrinfo ENOTFOUND kafka", False),
+        ("ERROR [Connection] kafkajs Connection error: getaddrinfo ENOTFOUND 591ebfb6bdec", True),
+        ("%3|1|FAIL|rdkafka#p-1| [thrd:kafka:9092/1]: kafka:9092/1: Failed to resolve 'kafka:9092': no such", True),
+        ("bootstrap.servers=k.example:9093\nkafka: dial tcp: lookup kafka on 10.0.0.1:53: no such host", True),
+    ],
+)  # fmt: skip
+def test_the_heading_says_that_a_broker_advertises_a_name_only_if_the_text_shows_it(text: str, claims: bool) -> None:
+    assert explained(text).causes[0].faults == ("container-name-advertised",)
+    assert ("A broker advertises a container's name" in said(text)) is claims
+
+
+def test_what_an_address_resolves_to_is_the_same_address() -> None:
+    text = (
+        "ERROR [Producer clientId=p] Connection to node -1 (mw-m2/10.0.128.237:30346) failed authentication due to: SSL handshake failed (org.apache.kafka.clients.NetworkClient)\n"
+        "WARN [Producer clientId=p] Bootstrap broker 10.0.128.237:30346 (id: -1 rack: null) disconnected (org.apache.kafka.clients.NetworkClient)\n"
+        "Caused by: java.security.cert.CertificateException: No subject alternative DNS name matching mw-m2 found."
+    )  # fmt: skip
+
+    assert [cause.faults for cause in explained(text).causes] == [("certificate-name",)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault"),
+    [
+        ("The broker does not support DESCRIBE_CONFIGS", "broker-too-old"),
+        ("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [orders]", "not-authorized"),
+    ],
+)  # fmt: skip
+def test_a_summary_at_the_end_is_no_second_cause(reason: str, fault: str) -> None:
+    text = f"ERROR {reason} (io.confluent.ksql.util.KafkaTopicClient:270)\nERROR Failed to start KSQL (io.confluent.ksql.rest.server.KsqlServerMain:48)"
+
+    assert [cause.faults for cause in explained(text).causes] == [(fault,)]
+
+
+def test_all_bootstrap_servers_of_a_list_are_read() -> None:
+    text = f"bootstrap.servers = [b-2{MSK[3:]}:9094, b-1{MSK[3:]}:9094]\nsecurity.protocol = PLAINTEXT\n"
+
+    (cause,) = explained(text + NO_TOPIC).causes
+    assert cause.faults == ("plaintext-to-tls",)
+    assert "At this address, Amazon MSK demands" in said(text + NO_TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        (
+            "Caused by: org.apache.kafka.common.errors.DisconnectException: Cancelled fetchMetadata request with correlation id 701 due to node 1 being disconnected",
+            "A connection that was in use has ended",
+        ),
+        (
+            "%3|1|FAIL|rdkafka#p-1| b.example:9092/3: Failed to connect to broker at b.example:9092: Cannot assign requested address",
+            "The client's machine has no free local port",
+        ),
+        (
+            "java.lang.IllegalStateException: Coordinator selected invalid assignment protocol: null",
+            "The members of the group do not agree",
+        ),
+    ],
+)  # fmt: skip
+def test_a_message_of_one_kind_is_not_named_by_another_kind_of_its_family(text: str, heading: str) -> None:
+    assert heading in said(text).partition(" [")[0]

@@ -10,7 +10,7 @@ ID_MEANS_TWO_THINGS, VERSION_DIFFERS = alike(
     "is, set `schemas.context` in the file: kproxy then copies into a context, in which ids are separate. Clients of "
     "these records must then use that context: [migration.md](migration.md#schemas).",
     "is {source} at the source, and another schema at the target: {target}",
-    "version {version} is {what}",
+    "version {version} at the target is {what}",
 )
 IDS_NOT_KEPT, IMPORT_NOT_KEPT = alike(
     "This registry assigns ids itself, whatever a client gives. Records would be read with other schemas, or with none. "

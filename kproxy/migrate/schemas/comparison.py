@@ -97,9 +97,9 @@ def _is_same(version: SchemaVersion, present: SchemaVersion) -> bool:
 
 
 def _version_differs(version: SchemaVersion, present: SchemaVersion) -> Diagnostic:
-    is_text = version.id == present.id
-    what = "another schema with the same id" if is_text else f"id {present.id} at the target and {version.id} at the"
-    what += "" if is_text else " source"
+    what = "another schema with the same id"
+    if version.id != present.id:
+        what = f"id {present.id}, and id {version.id} at the source"
     return Diagnostic(ERROR, f"subject {version.subject}", VERSION_DIFFERS(version=version.version, what=what))
 
 

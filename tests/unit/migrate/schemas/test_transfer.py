@@ -102,7 +102,7 @@ def test_a_version_that_is_another_one_stops_it(pair: Pair) -> None:
     pair.source.register("orders-value", ORDER)
     pair.target.register("orders-value", ORDER_2)
     assert errors(pair.copy()) == [
-        "subject orders-value: version 1 is id 1 at the target and 40 at the source",
+        "subject orders-value: version 1 at the target is id 1, and id 40 at the source",
     ]
 
 

@@ -11,6 +11,7 @@ _ADDRESS = re.compile(
     r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?P<resolved>/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
 )
+_ERLANG_PAIR = re.compile(r"\{:?\"([A-Za-z0-9][\w.-]{0,252})\", ?(\d{1,5})\}", re.ASCII)
 # As Python shows them; the second is of kafka-python before version 1.4.
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45}|[A-Za-z0-9][\w.-]{0,252}(?=', \d{1,5}, <))', (\d{1,5})[,)]", re.ASCII)
 _HOST_AND_PORT = re.compile(r"\bhost=([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})? port=(\d{1,5})\b", re.ASCII)
@@ -134,7 +135,9 @@ def facts_of(line: str) -> LineFacts:
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
     client = _CLIENT.search(line)
-    bootstrap = True if _BOOTSTRAP.search(line) else False if node is not None and node >= 0 else None
+    # librdkafka's thread keeps the name of the bootstrap server when it has become the one of a broker.
+    chosen = _BOOTSTRAP.search(_THREAD.sub("", line) if "[thrd:" in line and line_addresses else line)
+    bootstrap = True if chosen else False if node is not None and node >= 0 else None
     if bootstrap is None and "Coordinator: Connect to " in line:
         bootstrap = False  # librdkafka knows a coordinator by its advertised address only
     scheme = _SCHEME.search(line)
@@ -183,7 +186,7 @@ def addresses(text: str) -> list[str]:
     bare += [f"[::1]:{match[1]}" for match in _LOOPBACK6.finditer(text)]
     bare += [
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
-        for match in (*_PAIR.finditer(text), *_HOST_AND_PORT.finditer(text))
+        for match in (*_PAIR.finditer(text), *_HOST_AND_PORT.finditer(text), *_ERLANG_PAIR.finditer(text))
     ]
     return bare + [
         f"{match['host']}:{match['port']}"

@@ -119,7 +119,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         if not matches and not kafka_like and not foreign and takes_conditional:
             matches = _conditional_matches(line, raw, lower)
             conditional_lines += 1
-        to_controllers = broker and _TO_CONTROLLERS.search(line)
+        to_controllers = broker and _TO_CONTROLLERS.search(line if b"[" in raw[:64] else record_text[:512])
         for match in matches:
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults

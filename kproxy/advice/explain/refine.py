@@ -23,6 +23,8 @@ _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 _NOT_ON_LOOPBACK = frozenset({Fault.NO_ROUTE, Fault.FILTERED})
 # What a message may mean if a connection has ended too early.
 _ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fault.NOT_KAFKA})
+# librdkafka's summary, which any of its threads prints.
+_OF_ALL_BROKERS = "…/… brokers are down"
 _BY_KIND = {
     NameKind.CONTAINER_ID: Fault.CONTAINER_NAME_ADVERTISED,
     NameKind.SERVICE: Fault.CONTAINER_NAME_ADVERTISED,
@@ -43,6 +45,8 @@ def refine(match: MessageMatch, settings: ClientSettings) -> MessageMatch:
         match = replace(match, faults=tuple(fault for fault in match.faults if fault not in _NAMES))
     if match.broker:
         return _between_nodes(match)
+    if match.text == _OF_ALL_BROKERS:
+        match = replace(match, facts=replace(match.facts, address="", bootstrap=None, node=None))
     if settings.protocol and not match.facts.protocol:
         match = replace(match, facts=replace(match.facts, protocol=settings.protocol))
     if match.facts.scheme and _NAMES.intersection(match.faults):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.facts import host_of
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.reasons import notes_of, precise_title
+from kproxy.advice.explain.reasons import has_whole_advice, notes_of, precise_title
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
@@ -60,7 +60,7 @@ def sentence(cause: Cause) -> str:
         text = _TOPIC_SENTENCES[fault].format(topic=f"{word} {abbreviate(topics)}")
         return text[0].upper() + text[1:]
     addresses = cause.addresses()
-    if len(cause.faults) > 1:
+    if len(cause.faults) > 1 or (fault is Fault.CLOSED and has_whole_advice(cause)):
         return f"The text is about {abbreviate(addresses)}." if addresses else ""
     if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
         return ""

@@ -200,6 +200,7 @@ java!> Could not create topic … within
 franz-go!> broker replied that the controller broker is
 Note:
 kafka-python!> Failed to find active controller id
+aiokafka!> Controller node not found
 kafka-python!> Controller ID not available
 rskafka> Leader is NULL
 

@@ -121,6 +121,8 @@ kafkajs> Broker not connected
 java> was disconnected before the response was read
 java> Attempt to send a request to node … which is not ready
 aiokafka> Attempt to send a request to node which is not ready
+any!> kpro_req, … :closed
+any!> kpro_req, … closed
 proxy!> failed to read SASL handshake header
 proxy!> failed to read SASL handshake payload
 
@@ -133,6 +135,7 @@ librdkafka!> SaslHandshakeRequest failed: Local: Broker transport failure
 Note: A connection that was in use has ended: the broker was restarted, the connection was idle for long (brokers, clouds and
 load balancers close such), or a device between has cut it. Clients connect again by themselves.
 java> Cancelled … request with correlation id … due to node … being disconnected
+librdkafka> Disconnected (after …ms in state UP
 Note: The client opens a new connection by itself: a broker closes unused ones after `connections.max.idle.ms`.
 ruby-kafka!> Connection has been unused for too long, re-connecting
 

@@ -231,6 +231,11 @@ any?> Session too short
 Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
 any?> kafka-cluster:Connect
 librdkafka> Access denied
+Note: The client has renewed its login as another principal than before, and a connection keeps its principal: make the
+program's credentials the same each time (with IAM, the same role), or start it again after a change.
+java!> Cannot change principals during re-authentication
+librdkafka!> Cannot change principals during re-authentication
+franz-go!> Cannot change principals during re-authentication
 Note: The user or password is wrong, or the user has no credentials for this mechanism.
 kafka-go!> SASL Authentication Failed
 java!> Authentication failed: username not specified

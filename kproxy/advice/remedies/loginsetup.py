@@ -86,6 +86,11 @@ librdkafka!> Invalid value "SSL" for configuration property "security.protocol"
 librdkafka!> Invalid value "ssl" for configuration property "security.protocol"
 librdkafka!> not available at build time
 librdkafka!> No such configuration property: "ssl.
+Note: The client wants to log in with Kerberos (GSSAPI), and this build of the library cannot. GSSAPI is the default of
+`sasl.mechanism`: for another login, set it to the mechanism that the broker enables. For Kerberos, install a build with
+`sasl_gssapi`.
+librdkafka!> No provider for SASL mechanism GSSAPI
+librdkafka!> No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2 or openssl support
 Note: The library was built without Cyrus SASL, which Kerberos needs: install `libsasl2-dev` (`cyrus-sasl-devel`) before
 the build, or a package with `sasl_gssapi`.
 librdkafka!> No provider for SASL mechanism …: recompile librdkafka with libsasl2 or openssl support

@@ -6,6 +6,7 @@ Sources: the defaults in the configuration files that come with Apache Kafka, Zo
 from __future__ import annotations
 
 OTHER_SERVERS: dict[int, str] = {
+    80: "HTTP servers, such as an ingress",
     2181: "ZooKeeper",
     2182: "ZooKeeper with TLS",
     2888: "ZooKeeper's own connections",
@@ -15,6 +16,7 @@ OTHER_SERVERS: dict[int, str] = {
     8083: "Kafka Connect's REST server",
     8088: "ksqlDB",
     8090: "Confluent's metadata service",
+    8080: "HTTP servers",
     9644: "Redpanda's admin server",
     33145: "Redpanda's own connections",
     9308: "kafka_exporter",

@@ -142,7 +142,7 @@ java!> Failed to list subscribed topic partitions due to
 java!> Failed to get offsets from brokers
 java> Node … disconnected
 
-== name-not-resolved port-closed filtered silent
+== name-not-resolved dns-silent port-closed filtered silent
 Note: A broker or the controller does not reach another broker at the address that this one advertises for the listener in
 `inter.broker.listener.name`. Each broker must be able to resolve and reach it, from its own container or pod too.
 broker!> Controller …'s connection to broker … was unsuccessful

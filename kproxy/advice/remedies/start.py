@@ -204,8 +204,17 @@ broker!> Error creating broker listeners from
 broker!> advertised.listeners … cannot be empty
 Note: `advertised.listeners` of a broker must not have the controller's listener, and a controller advertises none.
 broker!> config must be empty when process.roles=controller
-Note:
+broker!> The advertised.listeners config must not contain KRaft controller listeners
+broker!> requirement failed: The advertised.listeners config must not contain KRaft controller listeners
+Note: The broker has no listener for clients: all names in `listeners` are in `controller.listener.names`. Add one, such as
+`PLAINTEXT://:9092`, and advertise it.
+broker!> There must be at least one advertised listener
 broker!> requirement failed: There must be at least one advertised listener
+Note: Kubernetes has put the address of a Service into the variable of a port: each pod beside a Service named `kafka` gets
+`KAFKA_PORT=tcp://…`. Name the Service otherwise, or set `enableServiceLinks: false` in the pod.
+broker!> ://:tcp://
+broker!> Error creating broker listeners from '…:tcp://…': No security protocol defined for listener
+Note:
 Note: The start script of the image stops, because no listener is encrypted: set `ALLOW_PLAINTEXT_LISTENER=yes` for a
 trial, or a listener with TLS or SASL.
 broker!> does not configure a secure listener
@@ -227,7 +236,6 @@ broker!> Could not find listenerName
 broker!> advertised.listeners contains listener
 broker!> controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration value
 broker!> The listeners config must only contain KRaft controller listeners from controller.listener.names
-broker!> There must be at least one advertised listener
 broker!> No enum constant org.apache.kafka.common.security.auth.SecurityProtocol
 broker!> inter.broker.listener.name must be a listener name defined in
 Note: `listener.security.protocol.map` lacks the name of the listener: add NAME:PROTOCOL, such as `CONTROLLER:PLAINTEXT`. As
@@ -236,6 +244,14 @@ broker!> No security protocol defined for listener
 broker!> No security protocol defined for listener …
 
 == no-controller
+Note: A node cannot resolve or reach a controller: each name and port in `controller.quorum.voters` (or
+`controller.quorum.bootstrap.servers`) must be right from this node, from its own container or pod too, and the controller
+must run. While nodes start one after the other, such lines are normal.
+broker!> [RaftManager …Error connecting to node
+broker!> [RaftManager …Connection to node … could not be established
+broker!> ToControllerChannelManager …Connection to node … could not be established
+broker!> ToControllerChannelManager …Error connecting to node
+broker!> [kafka-raft-outbound-request-thread] Error connecting to node
 Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.
 broker!> Unable to register broker … because of an
 broker!> Unable to send broker heartbeat for

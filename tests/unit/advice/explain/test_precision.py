@@ -217,3 +217,68 @@ def test_all_bootstrap_servers_of_a_list_are_read() -> None:
 )  # fmt: skip
 def test_a_message_of_one_kind_is_not_named_by_another_kind_of_its_family(text: str, heading: str) -> None:
     assert heading in said(text).partition(" [")[0]
+
+
+def test_the_thread_of_librdkafka_does_not_make_a_broker_a_bootstrap_server() -> None:
+    text = "%3|1|FAIL|rdkafka#c-1| [thrd:sasl_ssl://b.example:9094/bootstrap]: sasl_ssl://b.example:9094/26: Failed to verify broker certificate: certificate has expired"
+
+    assert "the advertised address of broker 26" in said(text)
+    assert "is a bootstrap server" not in said(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        (
+            "WARN [RaftManager id=0] Error connecting to node kafka-1:9093 (id: 1 rack: null) (org.apache.kafka.clients.NetworkClient)\njava.net.UnknownHostException: kafka-1",
+            "A node cannot resolve or reach a controller",
+        ),
+        (
+            "java.lang.IllegalArgumentException: Error creating broker listeners from 'PLAINTEXT://:tcp://10.99.149.156:9092': No security protocol defined for listener PLAINTEXT://:TCP",
+            "Kubernetes has put the address of a Service into the variable of a port",
+        ),
+        (
+            "java.lang.IllegalArgumentException: requirement failed: There must be at least one advertised listener.\n\tat kafka.server.KafkaConfig.validateValues(KafkaConfig.scala:2305)",
+            "The broker has no listener for clients",
+        ),
+        (
+            "java.lang.IllegalArgumentException: requirement failed: The advertised.listeners config must not contain KRaft controller listeners from controller.listener.names",
+            "must not have the controller's listener",
+        ),
+        (
+            "org.apache.kafka.common.errors.SaslAuthenticationException: Cannot change principals during re-authentication from IAM.a: IAM.b",
+            "as another principal",
+        ),
+        (
+            '{"message":"[kafka] rdkafka: [thrd:ssl://10.7.53.125:9093/bootstrap]: ssl://10.7.53.125:9093/bootstrap: Disconnected (after 179ms in state UP)"}',
+            "A connection that was in use has ended",
+        ),
+        (
+            'cimpl.KafkaException: KafkaError{code=_INVALID_ARG,val=-186,str="No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2"}',
+            "wants to log in with Kerberos (GSSAPI)",
+        ),
+        ("faust/aiokafka Exception: Controller node not found", "The cluster has no controller"),
+    ],
+)  # fmt: skip
+def test_the_first_line_names_what_the_words_or_the_logger_show(text: str, heading: str) -> None:
+    assert heading in said(text).partition(" [")[0]
+    assert len(explained(text).causes) == 1
+
+
+def test_a_summary_of_all_brokers_belongs_to_no_address() -> None:
+    lines = (
+        "%3|1|FAIL|rdkafka#p-1| [thrd:ssl://a.example:9093/bootstrap]: ssl://a.example:9093/bootstrap: Disconnected (after 9ms in state UP)",
+        "%3|1|ERROR|rdkafka#p-1| [thrd:ssl://b.example:9093/bootstrap]: 3/3 brokers are down",
+    )
+
+    assert [cause.faults for cause in explained("\n".join(lines)).causes] == [("closed",)]
+
+
+@pytest.mark.parametrize(
+    ("address", "fault"), [("k.example:80", "not-kafka"), ("pkc-1.eu.gcp.confluent.cloud:9092", "plaintext-to-tls")]
+)
+def test_a_port_and_a_cloud_decide_for_erlangs_client_too(address: str, fault: str) -> None:
+    host, _, port = address.partition(":")
+    text = f'[warn] :brod_client is terminating [{{{{:"{host}", {port}}}, {{{{{{:kpro_req, #Reference<0.1>, :api_versions, 0, false, []}}, :closed}}'
+
+    assert [cause.faults for cause in explained(text).causes] == [(fault,)]

@@ -10,7 +10,7 @@ from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.facts import ClientSettings
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.reasons import notes_of
+from kproxy.advice.explain.reasons import has_whole_advice, notes_of
 from kproxy.advice.explain.search import SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.explain.signs import signs_of
@@ -62,7 +62,7 @@ class Explanation:
     def run_command(self, cause: Cause) -> str:
         """Return the command that starts kproxy, if kproxy solves the cause; empty if not."""
         others = [address for address in cause.addresses() if address != self.server]
-        if cause.is_between_nodes:
+        if cause.is_between_nodes or has_whole_advice(cause):
             return ""
         reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
         return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""

@@ -10,7 +10,7 @@ from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of, protocol_setting
 from kproxy.advice.explain.numbers import DecodedNumber
-from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
+from kproxy.advice.explain.patterns import WRAPPERS, MessagePattern, patterns_by_word
 from kproxy.advice.explain.subject import (
     names_client_port,
     names_kafka,
@@ -224,7 +224,7 @@ def _match_line(
             yield MessageMatch((decoded.fault,), None, None, decoded, facts_of(line))
         return
     faults = _narrowed(best, patterns) if best else (code.fault,) if code and code.fault else ()
-    if len(faults) > 1 and code and code.fault and codes.has_title(line):
+    if code and code.fault and ((best and best.text in WRAPPERS) or (len(faults) > 1 and codes.has_title(line))):
         faults = (code.fault,)
     decoded = None
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):

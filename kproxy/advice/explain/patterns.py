@@ -47,7 +47,7 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 _AROUND = frozenset(
     (
         "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
-        "KafkaJSSASLAuthenticationError", "SASL Authentication Failed", "[58] SASL Authentication Failed",
+        "KafkaJSSASLAuthenticationError", "FindCoordinator response error", "SASL Authentication Failed", "[58] SASL Authentication Failed",
         "could not successfully authenticate to … with SASL", "SASL authentication error: …", "SASL_AUTHENTICATION_FAILED: …",
         "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
         "SASL(-1): generic failure: GSSAPI Error: …", "SASL handshake failed (step): SASL(-1): generic failure: GSSAPI Error: …",
@@ -58,6 +58,8 @@ _AROUND = frozenset(
         "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error", "Error creating broker listeners from", "Error creating broker listeners from '…': …",
     )
 )  # fmt: skip
+# Those whose reason is a code of Kafka in the same line.
+WRAPPERS = frozenset({"FindCoordinator response error"})
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18
 """So many literal characters of a clause are enough to recognise a message of kproxy's own."""

@@ -81,7 +81,11 @@ def _shown_by_address(cause: Cause) -> list[str]:
     if cause.faults == (Fault.CREDENTIALS_REFUSED,):
         demands = (demand_of(*split_address(address)) for address in cause.addresses())
         return [demand.refusal for demand in demands if demand is not None and demand.refusal][:1]
-    chosen = [match.facts.bootstrap is True for match in cause.matches if match.facts.address]
+    chosen = [
+        match.facts.bootstrap is True or "bootstrap.servers" in match.text
+        for match in cause.matches
+        if match.facts.address or "bootstrap.servers" in match.text
+    ]
     if cause.faults == (Fault.NAME_NOT_RESOLVED,) and chosen and all(chosen):
         return [_UNRESOLVED_BOOTSTRAP]
     return []

@@ -178,7 +178,8 @@ any> Cannot open without port
 schema-registry!> Unknown local hostname
 
 == library-lacks-feature
-Note: The package that speaks Kerberos is not installed in the program's environment.
+Note: The package that speaks Kerberos is not installed in the program's environment. Install the package that the
+message names.
 kafka-python!> GSSAPI lib not found
 kafka-python!> No GSSAPI lib available
 any> Extension "krb5" is required for "GSSAPI"
@@ -187,7 +188,7 @@ librdkafka!> OpenSSL required for upsertion
 kafka-python> pip install xxhash for lz4 encoding
 kafkajs!> KafkaJSNotImplemented: … compression not implemented
 kafkajs!> compression not implemented
-Note: The package for the login with AWS IAM is not added to the project.
+Note: The package for the login with AWS IAM is not added to the project. Add the package that the message names.
 librdkafka!> The AWS IAM autowire path
 librdkafka!> aws_iam OAUTHBEARER token retrieval is not implemented natively
 rskafka> unsupported sasl mechanism
@@ -198,7 +199,8 @@ librdkafka!> failed to read certificate #… from ssl.ca.pem
 librdkafka!> ssl.crl.location failed
 librdkafka!> Failed to use ssl.keystore.location
 librdkafka> Invalid certificate encoding
-Note: The token that the program's own provider returns is no JWT, has expired, or is empty.
+Note: The token that the program's own provider returns is no JWT, has expired, or is empty. Print the token, and
+decode it.
 java!> Malformed JWT provided
 java!> Empty JWT provided
 java> token value must not be empty
@@ -237,11 +239,12 @@ franz-go!> rpk cloud login
 Note: The Kerberos client of the program cannot begin: the words after it are of its library.
 sarama!> Kerberos client initialization error
 franz-go> failed to create kerberos config from specified config filepath
-Note: The file that a token is in cannot be read where the program runs.
+Note: The file that a token is in cannot be read where the program runs. Correct its path or its rights there.
 franz-go> failed to open token file
 
 == jaas
-Note: The class path of the program lacks the class, or its name has a typing error.
+Note: The class path of the program lacks the class, or its name has a typing error. Compare the name with the class
+in the library, and add the library to the class path.
 java!> unable to find LoginModule class
 Note: The JAAS file has no section of this name: `KafkaClient` for a client, `KafkaServer` for a broker, `Client` for its login at
 ZooKeeper.

@@ -61,8 +61,11 @@ java?> UnrecoverableKeyException
 any*> mac verify failure
 any*> PKCS12 key store mac invalid
 java?> Given final block not properly padded
-Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java.
+Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java: convert it (`keytool -exportcert
+-rfc`, `openssl pkcs12`), and set `ssl.ca.location`, `ssl.certificate.location` and `ssl.key.location`.
 librdkafka!> Java TrustStores are not supported
+Note: The library librdkafka has no `sasl.jaas.config`, which is Java's: set `sasl.username`, `sasl.password` and
+`sasl.mechanism`.
 librdkafka!> Java JAAS configuration is not supported
 Note: The file is not of the type in `ssl.keystore.type` or `ssl.truststore.type` (JKS unless set). For a PEM file, set
 it to `PEM`; for a .p12 or .pfx file, to `PKCS12`.
@@ -90,11 +93,16 @@ java?> .p12 (Permission denied)
 java?> .pem (Permission denied)
 java?> .keytab (Permission denied)
 java?> java.nio.file.AccessDeniedException
+java?> java.nio.file.AccessDeniedException: /
 Note: The file of keys or certificates does not exist where the program runs: inside a container its path is another one
 than on the host, and `classpath:` works only where the framework says so.
 java> Modification time of key store could not be obtained
 broker!> In order to configure the TLS encryption for Kafka with
 broker!> you must mount your kafka.keystore
+java?> java.nio.file.NoSuchFileException: /
+java?> java.nio.file.NoSuchFileException: ….jks
+java?> java.nio.file.NoSuchFileException: ….p12
+java?> java.nio.file.NoSuchFileException: ….pem
 any?> .jks (No such file or directory)
 any?> .p12 (No such file or directory)
 any?> .pem (No such file or directory)
@@ -106,6 +114,10 @@ system's bundle (`/etc/ssl/certs/ca-certificates.crt`, `/etc/pki/tls/certs/ca-bu
 librdkafka!> …No such file or directory: calling stat(/usr/local/ssl/certs)
 librdkafka!> calling stat(…/ssl/certs)
 librdkafka!> error:80000002:system library
+Note: The CA file in `ssl_cafile`, or the certificate or key in `ssl_certfile` and `ssl_keyfile`, cannot be used: it does not
+exist where the program runs (a path without a directory begins where the program was started), or it is not PEM.
+kafka-python> self._ssl_context.load_verify_locations(
+kafka-python> self._ssl_context.load_cert_chain(
 Note: The CA file in `ssl.ca.location` cannot be used: it does not exist where the program runs, its user may not read it,
 or it has no certificate in PEM.
 librdkafka!> failed to load CA certificate
@@ -126,7 +138,8 @@ librdkafka!> ssl_cert failed
 librdkafka!> ssl_ca failed
 Note: The private key is encrypted: set `ssl.key.password`.
 librdkafka!> Private key requires password but no password configured
-Note: The key does not belong to the certificate, or the password of the key is wrong.
+Note: The key does not belong to the certificate, or the password of the key is wrong. `openssl x509 -noout -pubkey`
+and `openssl pkey -pubout` print the same for a pair.
 any?> key values mismatch
 any?> tls: private key does not match public key
 librdkafka!> Private key check failed
@@ -184,7 +197,8 @@ librdkafka!> Failed to acquire SASL OAUTHBEARER token
 librdkafka!> Failed to retrieve OIDC token
 kafkajs!> Missing OAuth bearer token provider
 Note: Since Kafka 4.0, the URLs of token and JWKS endpoints must be listed in the system property
-`org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139).
+`org.apache.kafka.sasl.oauthbearer.allowed.urls` (KIP-1139). Start the program with
+`-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=URL,URL`.
 java!> org.apache.kafka.sasl.oauthbearer.allowed.urls
 java!> sasl.oauthbearer.allowed.urls
 Note: The broker cannot read the keys of the token server (JWKS): see `sasl.oauthbearer.jwks.endpoint.url`, whether the
@@ -218,6 +232,7 @@ sarama!> Failed to read response header while authenticating with SASL to broker
 sarama!> Failed to read response while authenticating with SASL to broker …
 sarama!> Failed to read SASL handshake payload
 Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
+Add the right to its policy, or fetch new credentials.
 java> Access denied
 sarama> Access denied
 franz-go> Access denied
@@ -229,6 +244,7 @@ any?> The security token included in the request is expired
 any?> The security token included in the request is invalid
 any?> Session too short
 Note: The principal of IAM lacks the right `kafka-cluster:Connect` on this cluster, or the credentials have expired.
+Add the right to its policy, or fetch new credentials.
 any?> kafka-cluster:Connect
 librdkafka> Access denied
 Note: The client has renewed its login as another principal than before, and a connection keeps its principal: make the
@@ -330,7 +346,8 @@ any?> Password has expired
 any?> Additional pre-authentication required
 any*> credentials have been revoked
 any*> Client's entry in database has expired
-Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
+Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf. `kinit` on that machine
+shows the same: open the way to port 88 of the KDC, or correct the realm in krb5.conf.
 java*> Cannot locate KDC
 any*> Cannot contact any KDC for requested realm
 any*> Cannot resolve network address for KDC in requested realm
@@ -342,11 +359,13 @@ any?> KDC_Error
 any?> AS Exchange Error
 any?> TGS Exchange Error
 any?> KRBMessage_Handling_Error
-Note: The password or the keytab of the client is not the KDC's.
+Note: The password or the keytab of the client is not the KDC's. Try it with `kinit -kt FILE PRINCIPAL`, and export
+the keytab again.
 any?> AS_REP is not valid or client password/keytab incorrect
 any?> error decrypting AS_REP
 any?> KDC_ERR_PREAUTH_FAILED
-Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf.
+Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf. `kinit` on that machine
+shows the same: open the way to port 88 of the KDC, or correct the realm in krb5.conf.
 any?> failed sending AS_REQ to KDC
 any?> failed sending TGS_REQ to KDC
 any?> error sending to a KDC
@@ -389,7 +408,8 @@ any?> kinit: command not found
 librdkafka!> Kerberos ticket refresh failed
 
 == clock
-Note: The clocks of the client and of the KDC differ by more than five minutes.
+Note: The clocks of the client and of the KDC differ by more than five minutes. Let both take their time from a time
+server (NTP).
 java!> Check clock sync between this host and KDC
 any*> Clock skew too great
 java*> Clock skew too great

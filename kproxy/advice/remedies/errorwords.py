@@ -71,7 +71,7 @@ librdkafka> Broker: Indicates that the transaction coordinator sending a WriteTx
 any?> The transaction coordinator sending a WriteTxnMarker is no longer the current coordinator
 
 == group
-Note: Members of the group differ in their protocol, their strategy or their settings.
+Note: Members of the group differ in their protocol, their strategy or their settings. Make them equal.
 any?> The group member's supported protocols are incompatible with those of existing members
 any?> The provider group protocol type is incompatible with the other members
 any?> The assignor or its version range is not supported by the consumer group
@@ -79,10 +79,11 @@ Note: The group has members, so it cannot be deleted, and its offsets cannot be 
 any?> The group is not empty
 any?> Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it
 librdkafka> Broker: Deleting offsets of a topic while the consumer group is subscribed to it
-Note: The cluster has no such group, or its offsets have expired (`offsets.retention.minutes`).
+Note: The cluster has no such group, or its offsets have expired (`offsets.retention.minutes`). Consumers begin where
+`auto.offset.reset` says.
 any?> The group id does not exist
 any?> The group id was not found
-Note: The group has as many members as `group.max.size` of the broker allows.
+Note: The group has as many members as `group.max.size` of the broker allows. Start fewer members, or raise it.
 any?> The consumer group has reached its max size
 Note: The offset is no longer in the log: records were deleted (`retention.ms`), or the topic was created anew. The
 consumer continues where `auto.offset.reset` says.

@@ -57,9 +57,12 @@ java!> Could not find a coordinator with type
 schema-registry!> Timed out waiting for join group to complete
 
 == group
-Note: The consumer takes longer between two polls than `max.poll.interval.ms`.
+Note: The consumer takes longer between two polls than `max.poll.interval.ms`. Process fewer records for each poll
+(`max.poll.records`), or raise `max.poll.interval.ms`.
 java!> consumer poll timeout has expired
-Note: The group has given the partitions to other members.
+Note: The group has given the partitions to other members. It happens if the consumer is too slow for
+`max.poll.interval.ms` or silent for `session.timeout.ms`: a rebalance follows, and records since the last commit come
+again.
 java!> Offset commit cannot be completed since the consumer
 java!> Synchronous auto-commit of offsets
 java!> Asynchronous auto-commit of offsets
@@ -99,7 +102,8 @@ java!> worker poll timeout has expired
 kafka-python!> Consumer poll timeout has expired
 kafka-python!> Heartbeat session expired
 any> Another consumer with same group.instance.id has connected
-Note: The members of the group do not agree on a partition assignor, or on the protocol of the group.
+Note: The members of the group do not agree on a partition assignor, or on the protocol of the group. Give all members
+the same `partition.assignment.strategy` and `group.protocol`, and this `group.id` to no other program.
 java!> do not have commonly supported rebalance protocol
 java!> Coordinator selected invalid assignment protocol
 java!> Coordinator selected invalid protocol

@@ -17,11 +17,12 @@ Fix: Set `sasl.jaas.config` to `org.apache.kafka.common.security.plain.PlainLogi
 password="PASSWORD";` for PLAIN, with `scram.ScramLoginModule` for SCRAM, `oauthbearer.OAuthBearerLoginModule` for
 OAUTHBEARER and `com.sun.security.auth.module.Krb5LoginModule` for GSSAPI.
 Note: `required` is missing between the class and its options, or a part of the value was lost, for example `$` or
-quotes in a shell or in Compose.
+quotes in a shell or in Compose. The value is `CLASS required username="USER" password="PASSWORD";`, in Compose with
+`$$` for each `$`.
 java!> Login module control flag not specified in JAAS config
 java!> Invalid login module control flag
 java!> Login module not specified in JAAS config
-Note: The semicolon at the end is missing.
+Note: The semicolon at the end of the JAAS entry is missing: it is `CLASS required OPTIONS;`.
 java!> JAAS config entry not terminated by semi-colon
 Note: An option is not NAME="VALUE": put values in double quotes, and escape quotes within them.
 java!> Value not specified for key … in JAAS config
@@ -50,7 +51,8 @@ java!> ClassCastException: class kafkashaded.org.apache.kafka
 java!> No LoginModule found for org.apache.kafka.common.security
 java!> unable to find LoginModule class: org.apache.kafka
 any?> javax.security.auth.login.LoginException: No LoginModule found for …
-Note: The library of AWS for IAM, `aws-msk-iam-auth`, is not on the class path.
+Note: The library of AWS for IAM, `aws-msk-iam-auth`, is not on the class path. Add its jar
+(`aws-msk-iam-auth-VERSION-all.jar`) to the libraries of the program.
 java!> unable to find LoginModule class: software.amazon.msk.auth.iam.IAMLoginModule
 java!> NoClassDefFoundError: software/amazon/msk
 java!> ClassNotFoundException: software.amazon.msk
@@ -131,7 +133,7 @@ kafka-python!> No module named 'kafka'
 librdkafka!> No module named 'confluent_kafka'
 aiokafka!> No module named 'aiokafka'
 Note: A file of your own with the name `kafka.py` or a folder `kafka` hides the package, or the installed version has
-another name for the class.
+another name for the class. Rename your file, or install the version for which the program is written.
 kafka-python!> module 'kafka' has no attribute
 kafka-python!> cannot import name 'KafkaProducer'
 kafka-python!> cannot import name 'KafkaConsumer'

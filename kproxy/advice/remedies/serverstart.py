@@ -55,18 +55,22 @@ broker!> No broker ID found
 Note: The tool needs the file of the controller that joins the quorum, with its `node.id`, role and listener.
 tools!> Is this a valid controller configuration file
 tools!> Cannot find information about controller listener name
-Note: This controller runs in KRaft mode, and the broker is configured for ZooKeeper.
+Note: This controller runs in KRaft mode, and the broker is configured for ZooKeeper. Configure the broker for KRaft
+(`process.roles`, `node.id`, the controllers).
 broker!> Controller does not support registering ZK brokers
-Note: The broker has registered itself again, and an older registration of it is still used.
+Note: The broker has registered itself again, and an older registration of it is still used. It passes by itself if
+only one process has this `node.id`.
 broker!> Expected broker epoch … but got broker epoch
 broker!> No broker registration found for broker id
 broker!> is already registered with directory
-Note: The server takes part in a migration from ZooKeeper, and its settings contradict that.
+Note: The server takes part in a migration from ZooKeeper, and its settings contradict that. Compare
+`zookeeper.metadata.migration.enable`, `zookeeper.connect` and the controllers in the files of all nodes.
 broker!> ZooKeeper migration
 broker!> must be empty when not running in KRaft mode
 
 == broker-storage
-Note: The directory has the data of another cluster than the controllers have.
+Note: The directory has the data of another cluster than the controllers have. Correct the volume or the addresses of
+the controllers. For a new cluster, format an empty directory with the controllers' cluster id.
 broker!> Expected cluster ID … but got cluster ID
 Note: The file meta.properties of the data directory cannot be used: it is damaged, of another version of Kafka, or the
 directory is not that of this node.
@@ -97,7 +101,8 @@ broker!> Configs cannot be updated dynamically for existing listener
 broker!> Advertised listener must be specified for inter-broker listener
 broker!> must be subset of listener map
 broker!> must be a subset of listeners
-Note: Each name in `advertised.listeners` and in `inter.broker.listener.name` must be a name in `listeners`.
+Note: Each name in `advertised.listeners` and in `inter.broker.listener.name` must be a name in `listeners`. Correct
+the name, or add the listener.
 broker!> listener names must be equal to or a subset of the ones defined in
 broker!> must be a listener name defined in
 broker!> should have a different value from the inter broker listener name
@@ -116,9 +121,10 @@ broker!> must not contain a value appearing in the
 broker!> must contain at least one value when running KRaft with just the broker role
 broker!> has multiple entries; only the first will be used
 Note: The brokers log in to each other by `sasl.mechanism.inter.broker.protocol`, which must be in
-`sasl.enabled.mechanisms`.
+`sasl.enabled.mechanisms`. Add it there.
 broker!> when SASL is used for inter-broker communication
-Note: The key store and trust store of a listener cannot be added or removed while the broker runs.
+Note: The key store and trust store of a listener cannot be added or removed while the broker runs. Restart the broker
+with them.
 broker!> Cannot add SSL keystore to an existing listener
 broker!> Cannot add SSL truststore to an existing listener
 broker!> Cannot remove the SSL keystore from an existing listener

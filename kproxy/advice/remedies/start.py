@@ -34,10 +34,11 @@ broker!> Stored node id … doesn't match previous node id
 Note: The directory has the data of another cluster than the one that the broker joins: an old volume with a new
 ZooKeeper, or the wrong volume. `meta.properties` has the id of the data.
 broker!> InconsistentClusterIdException: The Cluster ID … doesn't match stored clusterId
-Note: The directories hold data of different clusters or nodes.
+Note: The directories hold data of different clusters or nodes. Let `log.dirs` name only directories of this node.
 broker!> InconsistentBrokerMetadataException
 broker!> BrokerMetadata is not consistent across log.dirs
-Note: The directory was formatted for another cluster id than the one that is given now.
+Note: The directory was formatted for another cluster id than the one that is given now. Give the id that is in its
+`meta.properties`, or use an empty directory for a new cluster.
 broker!> Invalid cluster.id in
 broker!> cluster.id was not specified in
 broker!> You must specify the cluster id
@@ -47,6 +48,8 @@ Note: A cluster id is a UUID in base64, 22 characters, as `kafka-storage random-
 broker!> Cluster ID string … does not appear to be a valid UUID
 broker!> does not appear to be a valid UUID
 Note: The data of ZooKeeper was deleted, or the broker uses the wrong ZooKeeper, so the cluster has got a new id.
+Restore the data of ZooKeeper, or correct `zookeeper.connect`. Begin with empty directories in `log.dirs` only if the
+data of the broker may go.
 broker!> The broker is trying to join the wrong cluster. Configured zookeeper.connect may be wrong
 Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
 volume.
@@ -126,7 +129,7 @@ broker!> DUPLICATE_BROKER_REGISTRATION
 broker!> DuplicateBrokerRegistrationException
 broker!> Error while creating ephemeral at …, node already exists and owner
 broker!> A broker is already registered on the path /brokers/ids/
-Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ.
+Note: The node ids in `controller.quorum.voters` and in the controllers' `node.id` differ. Make them equal.
 broker!> INVALID_VOTER_KEY
 broker!> InvalidVoterKeyException
 broker!> InconsistentVoterSetException
@@ -188,7 +191,8 @@ java!> Replication factor: … larger than available brokers
 any?> larger than available brokers
 
 == listener-configuration
-Note: The port is in use on this machine, perhaps by a former broker that has not ended.
+Note: The port is in use on this machine, perhaps by a former broker that has not ended. `ss -ltnp` shows which
+process has it.
 broker!> Socket server failed to bind to …: Address already in use
 Note: The address in `listeners` is of no interface of this machine or container. Listen on 0.0.0.0 or on no host at
 all, and put the address for clients into `advertised.listeners`.
@@ -203,6 +207,7 @@ broker!> Unable to parse … to a broker endpoint
 broker!> Error creating broker listeners from
 broker!> advertised.listeners … cannot be empty
 Note: `advertised.listeners` of a broker must not have the controller's listener, and a controller advertises none.
+Remove it there.
 broker!> config must be empty when process.roles=controller
 broker!> The advertised.listeners config must not contain KRaft controller listeners
 broker!> requirement failed: The advertised.listeners config must not contain KRaft controller listeners

@@ -282,3 +282,53 @@ def test_a_port_and_a_cloud_decide_for_erlangs_client_too(address: str, fault: s
     text = f'[warn] :brod_client is terminating [{{{{:"{host}", {port}}}, {{{{{{:kpro_req, #Reference<0.1>, :api_versions, 0, false, []}}, :closed}}'
 
     assert [cause.faults for cause in explained(text).causes] == [(fault,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "absent"),
+    [
+        (
+            "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
+            "The name of the bootstrap server cannot be resolved",
+            "kproxy run",
+        ),
+        (
+            "org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule",
+            "`aws-msk-iam-auth`, is not on the class path",
+            "PlainLoginModule",
+        ),
+        (
+            'File "/usr/lib/python3/site-packages/kafka/conn.py", line 440, in _wrap_ssl\n    self._ssl_context.load_verify_locations(\nFileNotFoundError: [Errno 2] No such file or directory',
+            "`ssl_cafile`",
+            "sasl.jaas.config",
+        ),
+        (
+            'KafkaError{code=GROUP_AUTHORIZATION_FAILED,val=30,str="FindCoordinator response error: Group authorization failed."}',
+            "The user lacks a right",
+            "__consumer_offsets",
+        ),
+        (
+            "org.apache.kafka.common.KafkaException: Failed to load SSL keystore /opt/ssl/client.jks of type JKS\nCaused by: java.nio.file.NoSuchFileException: /opt/ssl/client.jks",
+            "does not exist where the program runs",
+            "wrong password",
+        ),
+        (
+            'KafkaError{code=_INVALID_ARG,val=-186,str="Java JAAS configuration is not supported, see https://github.com/confluentinc/librdkafka/wiki"}',
+            "has no `sasl.jaas.config`",
+            "trust store",
+        ),
+        (
+            "org.apache.kafka.common.KafkaException: Socket server failed to bind to 0.0.0.0:9092: Address already in use.",
+            "The port is in use on this machine",
+            "listener.security.protocol.map",
+        ),
+        (
+            "org.apache.kafka.common.errors.UnsupportedVersionException: The node does not support METADATA\nCaused by: org.apache.kafka.common.errors.UnsupportedEndpointTypeException: no broker",
+            "The port is a controller's",
+            "too old for the client",
+        ),
+    ],
+)  # fmt: skip
+def test_the_advice_of_the_family_is_left_out_where_the_mistake_is_known(text: str, heading: str, absent: str) -> None:
+    assert heading in said(text).partition(" [")[0]
+    assert absent not in said(text)

@@ -15,6 +15,9 @@ Fix: Ask the program that prints it: kproxy knows only connections.
 Note: ZooKeeper's client does not reach ZooKeeper (by default at port 2181), and that is not Kafka. A broker with
 `zookeeper.connect` needs it first: start ZooKeeper, and see whether its name leads to it from the broker's own container.
 any!> Session 0x0 for server
+any!> Client session timed out, have not heard from server
+any!> org.apache.zookeeper.client.StaticHostProvider
+any!> Error while waiting for Zookeeper client to connect to the server
 any!> Session 0x0 for sever
 any!> org.I0Itec.zkclient.exception.ZkTimeoutException
 any!> Unable to connect to ZooKeeper

@@ -9,6 +9,12 @@ from kproxy.advice.remedies.remedy import parse_messages
 
 MESSAGES = parse_messages("""
 == no-coordinator
+Note: The coordinator still reads the offsets of the group after a start or a move: the next attempt works. If it lasts, the
+log of that broker has the reason.
+librdkafka> coordinator load in progress
+librdkafka> Coordinator load in progress
+java> The coordinator is loading and hence can't process requests
+kafkajs> The coordinator is loading and hence can't process requests
 Note: The coordinator of the group has moved to another broker, for example because one was restarted: the client looks
 for it again by itself. If it lasts, brokers join and leave the cluster.
 java!> is unavailable or invalid due to cause: error response NOT_COORDINATOR

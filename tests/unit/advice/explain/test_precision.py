@@ -77,6 +77,10 @@ def test_the_heading_names_the_mistake_and_the_advice_is_for_it(text: str, headi
             "KrbException: Server not found in Kerberos database (7) - UNKNOWN_SERVER\n\tat org.apache.zookeeper.client.ZooKeeperSaslClient$1.run(ZooKeeperSaslClient.java:300)",
             "ZooKeeper refuses the login",
         ),
+        (
+            "WARN Client session timed out, have not heard from server in 6009ms for sessionid 0x0 (org.apache.zookeeper.ClientCnxn)",
+            "does not reach ZooKeeper",
+        ),
     ],
 )  # fmt: skip
 def test_zookeeper_is_named_and_not_taken_for_kafka(text: str, says: str) -> None:
@@ -332,3 +336,9 @@ def test_a_port_and_a_cloud_decide_for_erlangs_client_too(address: str, fault: s
 def test_the_advice_of_the_family_is_left_out_where_the_mistake_is_known(text: str, heading: str, absent: str) -> None:
     assert heading in said(text).partition(" [")[0]
     assert absent not in said(text)
+
+
+def test_a_coordinator_that_loads_is_not_one_that_is_missing() -> None:
+    text = 'KafkaError{code=GROUP_LOAD_IN_PROGRESS,val=14,str="JoinGroup failed: Broker: Group coordinator load in progress"}'
+
+    assert "still reads the offsets" in said(text).partition(" [")[0]

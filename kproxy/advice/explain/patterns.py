@@ -97,7 +97,7 @@ class MessagePattern:
     @property
     def has_frame(self) -> bool:
         """True if it is the first line of a stack trace, and one of its frames or the name of its thread."""
-        return " … at " in self.text or " … thread '" in self.text
+        return self.own_message is None and (" … at " in self.text or " … thread '" in self.text)
 
     def find(self, line: str, following: str = "") -> tuple[int, int] | None:
         """Return start and end of the message in a line; `following` is the rest of the line's record."""

@@ -168,8 +168,8 @@ class Reader(Worker):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         super().__exit__(kind, error, at)
-        # librdkafka's close may wait for ever, in the middle of a rebalance too (confluent-kafka-python #1667).
-        self._consumer.unsubscribe()
+        # librdkafka's close may wait for ever, in the middle of a rebalance too (confluent-kafka-python #1667). Not
+        # `unsubscribe` before it: that once held up all threads of this process, and so what it waited for.
         closing = threading.Thread(target=self._consumer.close, name=f"close of {self.name}", daemon=True)
         closing.start()
         closing.join(_END_SECONDS)

@@ -354,9 +354,13 @@ def test_what_a_connection_with_a_login_costs(
             if way == "kproxy":
                 proxy = own_kproxy(bootstrap)
                 bootstrap = proxy.bootstrap
-                with consumer_that_logs_in(library, one, bootstrap, tmp_path / "first") as going:
-                    going.wait_more("got", 20)  # kproxy learns what the brokers answer behind a login
-                wait_until(lambda: {proxy.node(node)["proof"] for node in NODES} == {CONFIRMED}, "both confirm it")  # noqa: B023
+                # kproxy learns what the brokers answer behind a login; a broker that is busy may answer too late once.
+                for number in range(5):
+                    with consumer_that_logs_in(library, one, bootstrap, tmp_path / f"before-{number}") as going:
+                        going.wait_more("got", 20)
+                    if {proxy.node(node)["proof"] for node in NODES} == {CONFIRMED}:
+                        break
+                assert {proxy.node(node)["proof"] for node in NODES} == {CONFIRMED}
             before = [len(trace.calls()) for trace in traces]
             going = held.enter_context(consumer_that_logs_in(library, one, bootstrap, tmp_path / way))
             going.wait_more("got", 20)

@@ -232,7 +232,8 @@ def test_no_connection_leads_to_the_former_cluster(start: Start) -> None:
         earlier.add(cluster_id)
         answers[cluster_id] += 1
         stays = before == tuple(active) and before[-1] is not None
-        if len(earlier) > 1 or brokers != known[cluster_id] or (stays and cluster_id != ids[str(before[-1])]):
+        told = brokers.items() <= known[cluster_id].items()  # a broker too busy for its heartbeats is left out
+        if len(earlier) > 1 or not told or (stays and cluster_id != ids[str(before[-1])]):
             wrong.append((before, earlier, brokers, cluster_id))
 
     def keep_connecting(address: str, most: int) -> None:

@@ -9,11 +9,11 @@ import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
-from kproxy.dev.devcluster.jars import fetch, find_java
+from kproxy.dev.devcluster.jars import find_java
 from kproxy.migrate.schemas.registry import RegistryClient
 from kproxy.migrate.schemas.transfer import SchemaTransfer, TransferStopped
 from kproxy.migrate.spec.schemas_section import RegistrySection, SchemasSection
@@ -24,20 +24,7 @@ pytestmark = [pytest.mark.matrix, pytest.mark.integration, pytest.mark.timeout(9
 
 # The newest version that runs on Java 17.
 _VERSION = "3.0.9"
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>kproxy</groupId>
-  <artifactId>apicurio</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>io.apicurio</groupId><artifactId>apicurio-registry-app</artifactId><version>{_VERSION}</version>
-      <classifier>all</classifier><type>tar.gz</type>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-    </dependency>
-  </dependencies>
-</project>
-"""
+_ARTIFACT = f"io.apicurio:apicurio-registry-app:{_VERSION}:tar.gz:all"
 ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 LINE = '{"type": "record", "name": "Line", "fields": [{"name": "order", "type": "Order"}]}'
 
@@ -46,7 +33,10 @@ LINE = '{"type": "record", "name": "Line", "fields": [{"name": "order", "type": 
 def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of Confluent's API at an Apicurio Registry that keeps everything in memory."""
     home = tmp_path_factory.mktemp("apicurio")
-    (archive,) = fetch(f"apicurio-{_VERSION}", f"Apicurio Registry {_VERSION}", _POM).glob("*.tar.gz")
+    # `copy` reads no POM: that of the archive has a parent that is not published.
+    words = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={home}"]
+    subprocess.run(words, check=True, timeout=600, stdin=subprocess.DEVNULL)
+    (archive,) = home.glob("*.tar.gz")
     with tarfile.open(archive) as files:
         files.extractall(home, filter="data")
     (jar,) = home.glob("*-runner.jar")
@@ -74,10 +64,11 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait()
 
 
-def transfer(source: str, target: str, lines: list[str]) -> SchemaTransfer:
+@contextmanager
+def transfer(source: str, target: str) -> Iterator[SchemaTransfer]:
     section = SchemasSection(RegistrySection(source), RegistrySection(target))
-    clients = RegistryClient("source", section.source), RegistryClient("target", section.target)
-    return SchemaTransfer(section, *clients, lines.append)
+    with RegistryClient("source", section.source) as one, RegistryClient("target", section.target) as other:
+        yield SchemaTransfer(section, one, other, lambda line: None)
 
 
 def register(url: str, subject: str, **body: object) -> int:
@@ -99,8 +90,7 @@ def test_all_that_apicurio_has_is_copied(apicurio: str) -> None:
         ),
         register(apicurio, "events-value", schema='syntax = "proto3"; message A {}', schemaType="PROTOBUF"),
     ]
-    with SchemaRegistry().serving() as target:
-        copying = transfer(apicurio, target.url, [])
+    with SchemaRegistry().serving() as target, transfer(apicurio, target.url) as copying:
         result = copying.run_round()
         assert result.is_verified, result.findings
         assert not copying.run_round().changes
@@ -110,7 +100,9 @@ def test_all_that_apicurio_has_is_copied(apicurio: str) -> None:
 def test_apicurio_as_target_is_noticed_before_it_gives_an_id(apicurio: str) -> None:
     with SchemaRegistry(7000).serving() as source:
         source.register("new-value", '"int"')
-        with pytest.raises(TransferStopped, match="does not keep the mode IMPORT"):
-            transfer(source.url, apicurio, []).run_round()
-    with pytest.raises(urllib.error.HTTPError):
+        stops = pytest.raises(TransferStopped, match="does not keep the mode IMPORT")
+        with transfer(source.url, apicurio) as copying, stops:
+            copying.run_round()
+    with pytest.raises(urllib.error.HTTPError) as refusal:
         urllib.request.urlopen(f"{apicurio}/subjects/new-value/versions", timeout=60)
+    refusal.value.close()

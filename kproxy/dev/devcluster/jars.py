@@ -205,7 +205,7 @@ def _fetch(mvn: str, what: str, pom: str, complete: Path, progress: Progress | N
             done = run_program(words, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ConfigError(f"Maven did not fetch {what} within {_FETCH_TIMEOUT_S} s: check the network") from None
-        if done.returncode != 0 or not any(jars.glob("*")):
+        if done.returncode != 0 or not any(jars.glob("*.jar")):
             raise ConfigError(f"Maven could not fetch {what}: {_reason(done.stdout + done.stderr)}")
         jars.rename(complete)
     finally:

@@ -36,7 +36,7 @@ LONGEST_PRODUCE = 2 * 1024 * 1024
 """The most bytes of a Produce request to several topics that kproxy keeps until it can judge it, if the rules differ
 for topics. Java's max.request.size is 1 MiB by default; librdkafka writes to one partition with each request."""
 TURN = 128
-"""What requests may cost in one turn of the loop, each 1 and 1 more for each 32 bytes that a step of its judgement
+"""The cost of requests in one turn of the loop, each 1 and 1 more for each 32 bytes that a step of its judgement
 examines, or for 32 patterns with which names are compared. With one step too many, a turn takes a few milliseconds."""
 _PATTERN_COST, _PATTERNS_OF_STEP = 5, 1024
 _LONGEST_NAME = 100

@@ -1,7 +1,8 @@
 """Local ports that are forwarded to something else than a broker, through the same hops, such as a schema registry.
 
 kproxy passes the bytes of both sides on as they come, and the end of each side's bytes as well. With several upstreams,
-the maps of the active one decide where a port leads; a flip to another one ends the connections.
+the maps and hops of the active one decide where a port leads; a flip to another one ends the connections that would
+lead elsewhere now.
 """
 
 from __future__ import annotations
@@ -101,11 +102,12 @@ class Forwards:
             self._limit.listening -= forward.listeners.sockets
             forward.listeners.close_all()
 
-    def end(self) -> None:
-        """Close the open connections."""
+    def end(self, is_moved: Callable[[Address], bool] = lambda to: True) -> None:
+        """Close the open connections to the targets for which this returns True, by default to all."""
         for forward in self.port_forwards:
-            for task in forward.open:
-                task.cancel()
+            if is_moved(forward.to):
+                for task in forward.open:
+                    task.cancel()
 
     def _accepted(self, forward: PortForward, client: socket.socket) -> None:
         if self._limit.is_full and not self._limit.evict_oldest():

@@ -228,8 +228,9 @@ class Gateway:
         if part:
             self.parts[part] = to
         else:
+            former = self.dialer
             self.active = to
-            self.forwards.end()  # maps of this upstream may name other servers for them
+            self.forwards.end(lambda target: former.hops_and_address(target) != self.dialer.hops_and_address(target))
         self._on_change()
 
     def replacement_problem(self) -> str:

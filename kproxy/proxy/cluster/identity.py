@@ -80,7 +80,11 @@ class LoginRequired(UpstreamError):
 
 
 class ClosedOnOptionalRequest(UpstreamError):
-    """The broker closed the connection on a request that it need not have answered. kproxy may ask again without it."""
+    """The connection is of no use after a request that the broker need not have answered as kproxy expected.
+
+    It closed the connection, or is of another kind than the node that was there before. On another connection, kproxy
+    asks otherwise.
+    """
 
 
 class BrokerIdentifier:

@@ -245,6 +245,10 @@ class NodeDialer:
         """Connect to something that is no broker, through the same maps and hops. Raises UpstreamError."""
         return await self._connector.connect(self.routes.of_other_server(address))
 
+    def hops_and_address(self, address: Address) -> tuple[object, Address]:
+        """Return the hops to something that is no broker, and the address that is dialled behind them."""
+        return self._config.via, self.routes.of_other_server(address)
+
     def unused_maps(self) -> list[RouteMap]:
         """Return the maps that match no node, no bootstrap server and no target of a forwarded port."""
         for forward in self._config.forward:

@@ -572,7 +572,7 @@ class Conversation:
 
     @property
     def waiting(self) -> bytes:
-        """What has come of the client, and waits here: while `held`, from the beginning of a request on."""
+        """The client's bytes that wait here: while `held`, from the beginning of a request on."""
         return self._client_tail
 
     def release(self, now: float) -> Buffer:

@@ -238,6 +238,21 @@ async def test_the_maps_of_the_active_upstream_choose_the_server(selector: Relay
 
 
 @in_loop
+async def test_a_flip_ends_no_connection_that_leads_to_the_same_server(selector: RelaySelector) -> None:
+    async with forwarded(selector, echo) as there:
+        gateway = there.doorway.gateway
+        other = gateway.config.replace(upstream="green", map=(Map.parse("*.elsewhere=127.0.0.1:1"),))
+        gateway.upstreams["green"] = gateway._upstream(other)
+        reader, writer = await there.connect()
+        for to in ("green", "", "green"):
+            gateway.flip(to)
+            writer.write(b"x")
+            assert await reader.read(1) == b"x"
+        writer.close()
+        await until(lambda: not there.forward.open, "no connection is open")
+
+
+@in_loop
 async def test_the_port_is_taken(selector: RelaySelector) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

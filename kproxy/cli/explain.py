@@ -64,7 +64,8 @@ def _file(text: Sequence[str]) -> str | None:
     """Return the file that a text names; None if it is a text. Raises ConfigError if it only looks like a file."""
     if len(text) != 1:
         return None
-    if os.path.isfile(text[0]):  # that of `Path` raises what a text may cause
+    # The functions of `Path` raise what a text may cause. A file may be a pipe: `kproxy explain <(docker logs app)`.
+    if os.path.exists(text[0]) and not os.path.isdir(text[0]):
         return text[0]
     if _LIKE_A_FILE.fullmatch(text[0]):
         raise ConfigError(f"{text[0]}: is no file")

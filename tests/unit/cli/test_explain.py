@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import NoReturn
 
@@ -94,6 +96,19 @@ def test_a_log_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     assert invoke(["explain", str(log)]) == 0
     assert capsys.readouterr().out.startswith(f"{log}:2:")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_log_in_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a shell's `<(docker logs app)`."""
+    pipe = tmp_path / "63"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(f"noise\n{MESSAGE}\n",))
+    writer.start()
+
+    assert invoke(["explain", str(pipe)]) == 0
+    writer.join()
+    assert "kafka-1.prod.internal" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["client.log", "./client", "/no/such/file", "logs/app.txt", ".", "/"])

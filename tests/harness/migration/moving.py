@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.preparation import Preparation
+from kproxy.migrate.spec.migration import Migration
 from tests.harness.clients.spark import bare_environment
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
@@ -35,6 +39,12 @@ def topics(bootstrap: str, names: Mapping[str, int], replicas: int, **config: st
     made = [NewTopic(name, count, replicas, config=config) for name, count in names.items()]
     for made_one in admin.create_topics(made).values():
         made_one.result(60)
+
+
+def prepare(migration: Migration, endpoints: ClusterEndpoints, say: Callable[[str], None] = lambda _: None) -> None:
+    """Prepare the target, as `kproxy migrate prepare` does. It must succeed."""
+    with ClusterPair(migration, endpoints) as sides:
+        assert not Preparation(sides, sides.examine(0.0), say).run().failed
 
 
 def rows(bootstrap: str, topic: str, partition: int, *, committed: bool = True) -> list[Row]:

@@ -18,8 +18,6 @@ from kproxy.dev.devcluster.tools import Programs
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory_reader import read_access
-from kproxy.migrate.prepare.cluster_pair import ClusterPair
-from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.prepare.target_admin import TargetAdmin
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
@@ -42,7 +40,7 @@ from tests.harness.clusters.twologins import (
     two_logins,
     users,
 )
-from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.moving import prepare, rows, topics
 from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
@@ -111,8 +109,7 @@ class Move:
         return f"{self.prefix}-{user}"
 
     def prepare(self) -> None:
-        with ClusterPair(self.migration, self.endpoints) as sides:
-            assert not Preparation(sides, sides.examine(0.0), self.said.append).run().failed
+        prepare(self.migration, self.endpoints, self.said.append)
 
     def start(self) -> None:
         """alice and bob write idempotently, carol does not; carol reads what alice writes."""

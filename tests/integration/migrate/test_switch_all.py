@@ -28,8 +28,6 @@ from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import current_user
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, unwritten_positions
-from kproxy.migrate.prepare.cluster_pair import ClusterPair
-from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.report.doubts import find_doubts
 from kproxy.migrate.report.movepage import render_page
 from kproxy.migrate.report.record import outcome_of, read_record
@@ -58,7 +56,7 @@ from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
 from tests.harness.clients.going import Going, ending, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
-from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.moving import prepare, rows, topics
 from tests.harness.migration.switched import TOKEN, Switched
 from tests.harness.process import free_window, wait_until
 from tests.harness.topics import unique
@@ -92,8 +90,7 @@ class Site:
     read: dict[str, list[tuple[int, bytes | None]]] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        with ClusterPair(self.migration, self.endpoints) as sides:
-            assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
+        prepare(self.migration, self.endpoints)
 
     def switch(
         self,

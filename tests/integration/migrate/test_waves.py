@@ -16,8 +16,6 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
-from kproxy.migrate.prepare.cluster_pair import ClusterPair
-from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.report.status import read_status, status_lines
 from kproxy.migrate.spec.migration import Migration, TopicSelection, WaveSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
@@ -35,7 +33,7 @@ from kproxy.proxy.switching.twophase import CoordinatorOutcome
 from tests.harness.clients.going import Going, ending, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
-from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.moving import prepare, rows, topics
 from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
 from tests.harness.topics import consumer, read, unique
 
@@ -67,8 +65,7 @@ class Site:
     lines: list[str] = field(default_factory=list)
 
     def prepare(self) -> None:
-        with ClusterPair(self.migration, self.endpoints) as sides:
-            assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
+        prepare(self.migration, self.endpoints)
 
     @property
     def context(self) -> SwitchContext:

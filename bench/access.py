@@ -90,8 +90,8 @@ def requests(key: int) -> Iterator[bytes]:
             for level in range(len(path)):
 
                 def make(elements: int) -> bytes:
-                    counts = [elements if level == number else 1 for number in range(len(path))]  # noqa: B023
-                    return encode_request(key, version, 1, filled(fields, version, path, counts, count(100)))  # noqa: B023
+                    counts = [elements if level == number else 1 for number in range(len(path))]  # noqa: B023  # called at once
+                    return encode_request(key, version, 1, filled(fields, version, path, counts, count(100)))  # noqa: B023  # likewise
 
                 few, more = len(make(1)), len(make(101))
                 room = (LONGEST_DECODED - few) * 100 // (more - few) * 9 // 10  # later names have another digit

@@ -126,7 +126,7 @@ def bare() -> Any:
 
 
 def make(bootstrap: str, name: str, partitions: int, policy: str) -> Any:
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined, unused-ignore]
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined, unused-ignore]  # its types lack it in some versions
 
     settings = {"cleanup.policy": policy, "max.message.bytes": str(_LARGEST), "file.delete.delay.ms": "0"}
     admin = AdminClient({"bootstrap.servers": bootstrap})

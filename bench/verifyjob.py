@@ -60,7 +60,7 @@ def main(source: str, target: str, jars: str, names: list[str]) -> None:
     spark = SparkSession.builder.getOrCreate()
     try:
         for name in names:
-            say(name, lambda name=name: verified(spark, source, target, name))  # type: ignore[misc]
+            say(name, lambda name=name: verified(spark, source, target, name))  # type: ignore[misc]  # mypy knows no type of a default
     finally:
         spark.stop()
 

@@ -1,4 +1,4 @@
-"""What completions of commands have in common: the file that was typed, and words that a shell takes as they are."""
+"""Parts of completions that several commands share: the typed file, and words that need no quotes in a shell."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ TABLE_END = "</tbody></table></div>"
 
 
 def stacked_table(label: str, headings: Sequence[str], rows: Iterable[Sequence[str | int]]) -> Iterator[str]:
-    """Yield a table of text and numbers, each row of which is a list of its own on a narrow screen."""
+    """Yield the lines of a table of text and numbers. On a narrow screen, each row is a list."""
     yield from table_begin(label, headings, "stacked")
     for row in rows:
         yield "<tr>" + "".join(map(_cell, headings, row)) + "</tr>"

@@ -20,7 +20,7 @@ class ServiceDemand:
     login: str = ""
     """The SASL mechanisms and what is peculiar to them."""
     refusal: str = ""
-    """What it means if the service refuses a login, in whole sentences; empty if it is nothing peculiar."""
+    """The meaning of a login that the service refuses, in whole sentences; "" if it has no peculiar one."""
 
     @property
     def uses_tls(self) -> bool:
@@ -41,7 +41,7 @@ class ServiceListener:
     login: str = ""
     """The same for a person, with what is peculiar to the service."""
     refusal: str = ""
-    """What it means if it refuses a login, in whole sentences."""
+    """The meaning of a refused login, in whole sentences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def bootstraps(kproxy: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[
     """Return the name of each cluster that it serves, and the bootstrap server for clients. Raises AdminError."""
     status = asking.client(kproxy, 2.0).get("/status")
     try:
-        clusters: Any = status["clusters"]  # type: ignore[index]
+        clusters: Any = status["clusters"]  # type: ignore[index]  # caught below
         return [
             (one_line(str(cluster["name"]), 70), one_line(str(cluster["bootstrap"] or cluster["listen"]), 70))
             for cluster in clusters

@@ -53,7 +53,7 @@ class PartitionProgress:
     log_starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
     """Times and log start offsets of the last hour."""
     due: DueOffsets = ()
-    """What retention reaches when."""
+    """The forecast of what retention deletes before it is copied."""
     began: tuple[float, int] | None = None
     """The time and the position when this run began."""
     samples: deque[tuple[float, int, int]] = field(default_factory=deque)

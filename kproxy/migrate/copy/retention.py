@@ -1,4 +1,4 @@
-"""When the source deletes records that are not copied yet, by the retention time of its topics.
+"""The forecast when the source deletes records that are not copied yet, by the retention time of its topics.
 
 A broker deletes a segment when its newest record is older than `retention.ms`. ListOffsets with a timestamp tells which
 records will be that old at a moment to come: so whether the copy reaches them before is known hours ahead, long before

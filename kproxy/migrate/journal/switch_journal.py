@@ -50,11 +50,11 @@ class MovedPart:
     wave: str = ""
     """The wave of the file that it is; "" if it was selected by `--only`."""
     topics: tuple[str, ...] = ()
-    """Globs of the topics of the wave."""
+    """The globs of the wave's topics."""
     reversible: bool = False
     """True if what its clients write to the topics of the wave is copied back."""
     since: int = 0
-    """When it came to the target, in milliseconds since 1970."""
+    """The time at which it came to the target, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SwitchEntry:
     wave: str = ""
     """The wave that was switched; "" if it was another part, or the cluster."""
     topics: tuple[str, ...] = ()
-    """Globs of the topics of the wave."""
+    """The globs of the wave's topics."""
     since: int = 0
     """For the rollback of a wave, when it came to the target, in milliseconds since 1970."""
     waves_before: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class SwitchEntry:
 
     @property
     def moved_topics(self) -> tuple[str, ...]:
-        """Globs of the topics of which clients write, or may write, to the target: those of waves."""
+        """Return the globs of topics that clients write, or may write, to the target: those of waves."""
         under_way = () if self.ended else self.topics
         return tuple(dict.fromkeys(glob for part in self.parts_on_target for glob in part.topics)) + under_way
 

@@ -40,7 +40,7 @@ class JournaledChange:
     number: int
     change: Change | RaiseProducerIds
     at: int = field(default=0, compare=False)
-    """When it was recorded, in milliseconds since 1970; 0 if it was not."""
+    """The time of the record, in milliseconds since 1970; 0 if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a migration has done, for people and programs, read from the state topics alone.
+"""Reports of what a migration has done, for people and programs, read from the state topics alone.
 
 status     how far the migration is
 record     all that the state topics have recorded of a migration

@@ -1,4 +1,4 @@
-"""What the record of a migration does not prove: an auditor must see it before the rest. Pure."""
+"""The points that the record of a migration does not prove: an auditor must see them before the rest. Pure."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class MigrationRecord:
     """The record of one migration."""
 
     at: int
-    """When it was read, in milliseconds since 1970."""
+    """The time of reading, in milliseconds since 1970."""
     migration: Migration
     status: MigrationStatus
     switches: tuple[SwitchEntry, ...]
@@ -37,7 +37,7 @@ class MigrationRecord:
     back: MigrationStatus | None = None
     """The copy from the target back to the source; None if there was none, or it cannot be read."""
     back_problem: str = ""
-    """Why the copy back cannot be read, "" if it can or there was none."""
+    """The reason why the copy back cannot be read, "" if it can or there was none."""
     usage: ObservedUsage | None = None
     """The result of `kproxy migrate observe`; None without one."""
 

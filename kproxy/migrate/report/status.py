@@ -48,7 +48,7 @@ class MigrationStatus:
     waves: tuple[str, ...] = ()
     """The waves of the file."""
     alarms: tuple[Diagnostic, ...] = ()
-    """What still uses topics on the source that have moved with waves."""
+    """The uses on the source of topics that have moved with waves."""
 
     def verified_upto(self, partition: TopicPartition) -> int | None:
         """Return the source offset up to which the partition is verified; None if nothing of it is."""

@@ -45,7 +45,7 @@ class SubjectEntry:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What a registry has of the subjects that were asked for."""
+    """The contents of a registry, of the subjects that were asked for."""
 
     subjects: Mapping[str, SubjectEntry]
     all_subjects: frozenset[str]

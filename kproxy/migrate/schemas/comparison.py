@@ -1,4 +1,4 @@
-"""What the target's registry lacks of the source's, and where both mean different things (pure)."""
+"""The differences of two registries: what the target lacks, and where both mean different things (pure)."""
 
 from __future__ import annotations
 

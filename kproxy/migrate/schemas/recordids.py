@@ -31,11 +31,11 @@ class PartSample:
     """The keys, or the values, of a topic's sampled records."""
 
     count: int = 0
-    """How many there were, without null."""
+    """The number of samples, without null."""
     framed: int = 0
-    """How many of them begin as with an id."""
+    """The number of samples that begin as with an id."""
     in_headers: int = 0
-    """How many have the id in a header."""
+    """The number of samples with the id in a header."""
     ids: dict[SchemaId, int] = field(default_factory=dict)
     """The ids, with the number of records; at most `MAX_IDS`."""
 
@@ -55,7 +55,7 @@ class TopicSample:
 
     records: int = 0
     of_registry: int = 0
-    """How many have the key of a record of a registry."""
+    """The number of samples with the key of a record of a registry."""
     key: PartSample = field(default_factory=PartSample)
     value: PartSample = field(default_factory=PartSample)
 

@@ -36,14 +36,14 @@ class TransferStopped(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class TransferResult:
-    """What a round of the copy has changed, and its findings."""
+    """The changes of one round of the copy, and its findings."""
 
     subjects: int
     versions: int
     """The versions of the source, deleted ones too."""
     ids: int
     changes: tuple[str, ...]
-    """What was changed, or would be."""
+    """The changes, made or, with a dry run, to make, in words."""
     findings: tuple[Diagnostic, ...]
 
     @property

@@ -108,9 +108,9 @@ class TopicSelection:
         repeatable=True,
     )
     within: tuple[str, ...] = ()
-    """Globs of the topics of a wave, if only these are meant; the file has no such key."""
+    """The globs of a wave's topics, if only these are meant; the file has no such key."""
     moved: tuple[str, ...] = ()
-    """Globs of the topics of waves that are on the target, where clients write to them; the file has no such key."""
+    """The globs of topics that clients write on the target, those of moved waves; the file has no such key."""
 
 
 @dataclass(frozen=True, slots=True)

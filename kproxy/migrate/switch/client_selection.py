@@ -45,7 +45,7 @@ class ClientSelection:
 
     @property
     def hint(self) -> str:
-        """How a group is added to them."""
+        """The advice how to add a group to them."""
         return f"name it in groups of wave {self.wave}" if self.wave else f"name it with {GROUP}="
 
     def includes_transaction(self, transactional_id: str) -> bool:

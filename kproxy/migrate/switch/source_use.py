@@ -99,7 +99,7 @@ def check_missing(uses: Iterable[ClientUse], usage: ObservedUsage | None) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class SourceUse:
-    """What was found out about the use of the source: by what was written to it, and by its groups."""
+    """The use of the source, as its logs and its groups show it."""
 
     partitions: int
     """The number of partitions whose logs were compared with what was copied."""

@@ -1,4 +1,4 @@
-"""What still uses the source's topics of waves that are on the target: writers, and groups with members."""
+"""Alarms about topics of moved waves that are still used on the source, by writers or by members of groups."""
 
 from __future__ import annotations
 

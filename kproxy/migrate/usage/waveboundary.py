@@ -1,4 +1,4 @@
-"""What a wave that is switched, or moved back, would be separated from. Pure.
+"""The connections that a switch of a wave, or its way back, would cut. Pure.
 
 A connection has one side: a client of the wave sees the topics of the other cluster only. So whatever the wave is
 connected to must be on the same side. The connections are those of `kproxy.migrate.usage.waves`, with their evidence.
@@ -31,13 +31,13 @@ def shown_client_id(client_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WaveMembers:
-    """What moves with a wave: clients by their ids as kproxies show them, groups by name and globs, topics by globs."""
+    """The content of a wave: clients by their ids as kproxies show them, groups by name and globs, topics by globs."""
 
     name: str
     clients: Part
     groups: Collection[str]
     globs: WaveSelection
-    """Globs of its topics and groups."""
+    """The globs of its topics and groups."""
 
     def has(self, node: Node) -> bool:
         """Return True if a client, a group, a Streams application or a topic is of the wave."""
@@ -55,7 +55,7 @@ class WaveBoundary:
 
     wave: WaveMembers
     others: Collection[WaveMembers] = ()
-    """What else is on the target, and stays there."""
+    """Other topics that are on the target, and stay there."""
     to_target: bool = True
     """False: the wave moves back to the source."""
     allow_split_readers: bool = False

@@ -35,7 +35,7 @@ class VerifiedRange:
     or a rollback wrote the range.
     """
     at: int = field(default=0, compare=False)
-    """When it was saved, in milliseconds since 1970; 0 if it was not."""
+    """The time of saving, in milliseconds since 1970; 0 if it is unknown."""
 
     @property
     def digest_text(self) -> str:

@@ -9,6 +9,7 @@ identity            asks which cluster and which node answers at an upstream add
 nodecheck           asks a broker whether it is a certain node, which brokers since Kafka 4.4 answer
 upstreamconnector   opens one upstream connection: connect, TLS, login
 nodeverifier        opens a connection and verifies that it leads to the expected node
+verifiedconnection  a connection that leads to the expected node, or is verified within its session
 nodedialer          dials a node along the routes that may lead to it; since when a node cannot be reached
 newcluster          a Kafka cluster with another id: when kproxy may serve it in place of the former one (pure)
 clusterwatch        asks which Kafka cluster answers at the bootstrap servers, once a broker of another one has answered

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kproxy.proxy.cluster.connectionslots import ConnectionSlots
     from kproxy.proxy.cluster.insessionchannel import InSessionChannel
     from kproxy.proxy.cluster.listeners import Listener
-    from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
+    from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 
 log = logging.getLogger(__name__)
 

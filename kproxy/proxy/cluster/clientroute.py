@@ -19,8 +19,8 @@ from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest, is_begun
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.relay.introduction import is_long_enough, read_introduction
 
 if TYPE_CHECKING:

@@ -39,11 +39,11 @@ from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.newcluster import NewCluster
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.nodeports import NodePorts
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import PortSharing, ProcessClaims
 from kproxy.proxy.cluster.topology import LocalPorts, Node, NodeKey, Topology, TopologyChange
 from kproxy.proxy.cluster.upstream import Upstream
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.switching.logins import LoginMode
 from kproxy.proxy.switching.parts import unit_name

@@ -19,7 +19,7 @@ from kproxy.proxy.relay.session import Session
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginAttempt, LoginContext
     from kproxy.proxy.cluster.clientconnection import ClientConnection
-    from kproxy.proxy.cluster.nodeverifier import Verify
+    from kproxy.proxy.cluster.verifiedconnection import Verify
 
 
 class InSessionChannel(Channel):

@@ -26,7 +26,7 @@ from kproxy.net.dial.forwardcommands import ForwardCommands
 from kproxy.net.dial.routes import Route, RouteMap, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
-from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
+from kproxy.proxy.cluster.nodeverifier import NodeVerifier
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
     DialOutcome,
@@ -39,7 +39,9 @@ from kproxy.proxy.cluster.reachability import (
 from kproxy.proxy.cluster.routewatch import log_route_ended, log_route_taken
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.metrics.registry import BOOTSTRAP
 
 log = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from kproxy.proxy.cluster.connectionslots import open_file_limit, pending_connec
 from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
 from kproxy.proxy.cluster.misrouted import MisroutedClients
 from kproxy.proxy.cluster.nodedialer import Misrouted, Unreachable
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 
 log = logging.getLogger(__name__)
 

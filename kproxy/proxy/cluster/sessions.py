@@ -28,10 +28,10 @@ from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNod
 from kproxy.proxy.cluster.clusteraccess import ClusterAccess
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection, Verify
 from kproxy.proxy.cluster.observers import ReadLabels, SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection, Verify
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls, SessionCalls

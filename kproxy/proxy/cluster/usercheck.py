@@ -15,8 +15,8 @@ from kproxy.client.ask.questions import ask_versions
 from kproxy.client.ask.rights import try_rights
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.wire.acls import Right
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.upstream import Upstream
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.switching.userchecks import LoginOutcome, UserCheck
 
 _LONGEST_TEXT = 300

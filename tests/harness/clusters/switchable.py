@@ -23,9 +23,9 @@ from kproxy.proxy.cluster.clientconnection import ClientConnection
 from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.listeners import Listener
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.switchableunit import SwitchableUnit
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector

@@ -17,10 +17,10 @@ from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.clientconnection import ClientConnection
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.listeners import Listener
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector

@@ -11,10 +11,10 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import NodeDialer
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.reachability import Fact
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer

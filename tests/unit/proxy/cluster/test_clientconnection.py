@@ -16,8 +16,8 @@ from kproxy.proxy.cluster.acceptor import Acceptor
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.listeners import Listener
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from tests.harness.servers.peers import reset
 from tests.harness.tls import Authority, connected
 from tests.unit.proxy.cluster.doorway import until

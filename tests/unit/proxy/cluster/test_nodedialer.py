@@ -25,8 +25,8 @@ from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import encode_request
 from kproxy.proxy.cluster import explorer, nodeverifier
 from kproxy.proxy.cluster.nodedialer import Misrouted, NodeDialer
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.reachability import ExplorationState, Proof
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from tests.harness.servers import answers as answers_of_brokers
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, closing, refused, saying, silent

@@ -19,8 +19,8 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster import insessionchannel, pendingconnections, sessions, unknownapis
 from kproxy.proxy.cluster.clientroute import ClusterUpdate
 from kproxy.proxy.cluster.nodedialer import Outage, Unreachable
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.relay.pump import _SIZES, COPY
 from kproxy.proxy.switching.parts import Part
 from tests.harness.compiled import replaces_a_method

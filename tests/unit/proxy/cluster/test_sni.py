@@ -15,9 +15,9 @@ from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster.encryption import warn_about_tls
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.tls import Authority
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, in_loop, until

@@ -13,11 +13,11 @@ from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.reachability import ExplorationState
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection
 from kproxy.proxy.metrics import Metrics
 from tests.harness.process import free_window
 

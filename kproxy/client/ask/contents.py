@@ -13,7 +13,8 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.client.ask.channel import MAX_RESPONSE_SIZE
-from kproxy.client.ask.questions import Question, Versions, ask_for
+from kproxy.client.ask.question import Question, ask_for
+from kproxy.client.ask.questions import Versions
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import response_reader, text, text_or_none

@@ -17,33 +17,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import ssl
-import struct
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from struct import pack
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from kproxy.base.errors import UpstreamError, WireError
-from kproxy.base.messages.reachability import CLOSED_WITHOUT_ANSWER
-from kproxy.client.ask.channel import Channel, NotAResponse
-from kproxy.net.tls import faults
+from kproxy.base.errors import UpstreamError
+from kproxy.client.ask.channel import Channel
+from kproxy.client.ask.question import Question, ask_for
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.versionsanswer import VersionsAnswer, read_versions_answer
 from kproxy.protocol.rewrite.versionsrequest import ADDRESSED, VersionsRequest
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
-from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import (
     CLIENT_ID,
     SHORT,
-    encode_fields,
-    encode_request,
-    read_response,
     read_versions,
     response_reader,
 )
@@ -87,88 +81,11 @@ class ClusterNodes:
     nodes: tuple[Endpoint, ...]
 
 
-class UnreadableResponse(WireError):
-    """The broker has responded, and its response cannot be read."""
-
-
 class NotAController(UpstreamError):
     """A broker has answered a question to a controller."""
 
     def __init__(self) -> None:
         super().__init__("wrong-node", "a broker answers, not a controller")
-
-
-@dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """A request to a broker, and the function that reads its response.
-
-    It can be asked any number of times. A response that may take long is read in a coroutine, which yields to others.
-    `frame` is the whole request, with the API key as its correlation id. Unless the caller has another one, its client
-    id is kproxy's.
-    """
-
-    key: int
-    version: int
-    body: bytes
-    read: Callable[[bytes], T | Awaitable[T]]
-    frame: bytes = field(default=b"", repr=False)
-
-    def __post_init__(self) -> None:
-        if not self.frame:
-            object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
-
-    def send(self, channel: Channel) -> None:
-        """Queue the request; it leaves at the latest when this answer, or an earlier one, is received."""
-        channel.send(self.frame)
-
-    async def read_answer(self, channel: Channel) -> T:
-        """Receive the response and return the answer.
-
-        Raises UpstreamError with the reason "closed" if the broker closes the connection, UnreadableResponse, and
-        another WireError if the received bytes are not a response to this request.
-        """
-        try:
-            frame = await channel.receive()
-        except (ConnectionError, EOFError):
-            raise UpstreamError(*CLOSED_WITHOUT_ANSWER.with_reason()) from None
-        except TimeoutError:
-            raise UpstreamError("timeout", "no answer") from None
-        except NotAResponse as error:
-            raise error.for_request(self.key) from None
-        except ssl.SSLError as error:
-            # A broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4).
-            raise UpstreamError(*faults.explain_broker_error(error)) from None
-        except OSError as error:
-            raise UpstreamError("other", error.strerror or str(error)) from None
-        if len(frame) < 4 or frame[:4] != self.frame[8:12]:
-            raise malformed("the server at this address is not a Kafka broker")
-        try:
-            answer = self.read(frame[4:])
-            return await answer if hasattr(answer, "__await__") else answer  # `isinstance` takes longer
-        except (Underflow, struct.error):
-            raise UnreadableResponse("malformed", "a response to kproxy ends early") from None
-        except WireError as error:
-            raise UnreadableResponse(error.reason, str(error)) from None
-
-    async def ask(self, channel: Channel) -> T:
-        """Send the request and return the answer; see `read_answer` for what it raises."""
-        self.send(channel)
-        return await self.read_answer(channel)
-
-
-def ask_for(
-    key: int,
-    version: int,
-    fields: Mapping[str, Any],
-    read: Callable[[dict[str, Any]], T],
-    longest: int = SHORT,
-) -> Question[T]:
-    """Return a question with these fields, and the function that reads the fields of the response.
-
-    `longest`: the most bytes of a response.
-    """
-    request = encode_fields(f"{APIS[key].name}Request", version, fields)
-    return Question(key, version, request, lambda body: read(read_response(key, version, body, longest=longest)))
 
 
 async def ask_versions(channel: Channel) -> Versions:

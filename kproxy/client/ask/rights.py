@@ -18,7 +18,8 @@ from functools import partial
 from typing import TypeVar
 
 from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.questions import Question, Versions, ask_for
+from kproxy.client.ask.question import Question, ask_for
+from kproxy.client.ask.questions import Versions
 from kproxy.protocol.wire.acls import GROUP, OPERATIONS, READ, TOPIC, TRANSACTIONAL_ID, WRITE, Right
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode, error_name

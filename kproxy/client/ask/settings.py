@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.client.ask.channel import MAX_RESPONSE_SIZE
-from kproxy.client.ask.questions import Question, Versions, ask_for, settings_request
+from kproxy.client.ask.question import Question, ask_for
+from kproxy.client.ask.questions import Versions, settings_request
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.messages import text, text_or_none

@@ -12,7 +12,8 @@ from typing import Any
 
 from kproxy.client.ask.channel import MAX_RESPONSE_SIZE, Channel
 from kproxy.client.ask.contents import read_operations
-from kproxy.client.ask.questions import Question, Versions, ask_for
+from kproxy.client.ask.question import Question, ask_for
+from kproxy.client.ask.questions import Versions
 from kproxy.client.ask.settings import BrokerSettings, read_settings
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.errorcodes import ErrorCode

@@ -29,7 +29,8 @@ from kproxy.proxy.cluster.topology import NodeKey
 
 if TYPE_CHECKING:
     from kproxy.client.ask.channel import ConnectionChannel
-    from kproxy.client.ask.questions import Question, Versions
+    from kproxy.client.ask.question import Question
+    from kproxy.client.ask.questions import Versions
 
 T = TypeVar("T")
 AskNode = Callable[[NodeKey | None, "ConnectionChannel", "Versions", BrokerIdentity], Awaitable[None]]

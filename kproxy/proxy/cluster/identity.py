@@ -20,14 +20,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.questions import (
-    ClusterNodes,
-    NotAController,
-    Question,
-    TopicPartition,
-    UnreadableResponse,
-    Versions,
-)
+from kproxy.client.ask.question import Question, UnreadableResponse
+from kproxy.client.ask.questions import ClusterNodes, NotAController, TopicPartition, Versions
 from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.protocol.rewrite.versionsrequest import VersionsRequest
 from kproxy.protocol.wire.errorcodes import ErrorCode

@@ -25,7 +25,8 @@ from kproxy.base.address import Address
 from kproxy.base.messages.start import CHECK_NOT_USABLE
 from kproxy.base.repeats import about
 from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.questions import UNUSED_NODE_ID, UnreadableResponse, Versions, address_question
+from kproxy.client.ask.question import UnreadableResponse
+from kproxy.client.ask.questions import UNUSED_NODE_ID, Versions, address_question
 from kproxy.protocol.rewrite.versionsanswer import VersionsAnswer
 from kproxy.protocol.rewrite.versionsrequest import ADDRESSED, VersionsRequest
 from kproxy.protocol.wire.api import ApiKey

@@ -12,7 +12,7 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.client.ask.channel import ConnectionChannel, NotAResponse, ResponseTooLarge
-from kproxy.client.ask.questions import Question
+from kproxy.client.ask.question import Question
 from kproxy.net.dial.stream import Stream
 
 LIMIT = 1000

@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.client.ask import contents
 from kproxy.client.ask.contents import Broker, ClusterContents, Group, GroupListing, Partition, Topic
-from kproxy.client.ask.questions import Question
+from kproxy.client.ask.question import Question
 from kproxy.client.ask.settings import LISTENER_SETTINGS, BrokerSettings, settings_question
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, ApiKey

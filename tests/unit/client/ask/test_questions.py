@@ -15,7 +15,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import MAX_RESPONSE_SIZE, Channel
-from kproxy.client.ask.questions import UNUSED_NODE_ID, ClusterNodes, Question
+from kproxy.client.ask.question import Question
+from kproxy.client.ask.questions import UNUSED_NODE_ID, ClusterNodes
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walk import MAX_STEPS
 from kproxy.protocol.wire.api import APIS, ApiKey

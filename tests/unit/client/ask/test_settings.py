@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.client.ask import questions, settings
 from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.questions import Question
+from kproxy.client.ask.question import Question
 from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.harness.clients.kafka_python import ApiVersionsResponse
 from tests.harness.servers.answers import array, text

@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.base.errors import KproxyError
 from kproxy.client.ask import usage
-from kproxy.client.ask.questions import Question
+from kproxy.client.ask.question import Question
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.messages import encode_fields
 

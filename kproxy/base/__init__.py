@@ -3,7 +3,7 @@
 address         a host and a port: parsing and printing
 addressclass    the class of an advertised address: a container's name, localhost, a private address
 compilation     whether the compiled data plane runs, and how to run without it (`KPROXY_PURE`)
-completion      what completions of commands have in common: words that a shell takes as they are
+completion      parts of completions that several commands share
 diagnostic      a problem or a note of a check: its severity, and its forms for terminals, programs and CI
 ephemeralports  which connections of this machine use a local port
 errors          the exception classes; the class says who must act on an error

@@ -58,7 +58,7 @@ class MigrationPlan:
     login_findings: Sequence[Diagnostic] = ()
     """The findings of the logins of users that kproxy has tried at the target."""
     schema_findings: Sequence[Diagnostic] = ()
-    """Which records need a schema registry, found by sampling."""
+    """The records that need a schema registry, found by sampling."""
 
     @cached_property
     def changes(self) -> list[Change]:

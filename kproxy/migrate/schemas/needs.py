@@ -1,4 +1,4 @@
-"""Which topics have records that need a schema registry, and whether both registries have their schemas."""
+"""The topics whose records need a schema registry, and whether both registries have their schemas."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ partial_rollback     the rollback of clients that were switched by themselves an
 checkpoint_rollback  offset maps for a Spark checkpoint after a rollback
 wave_sides           which topics a switch has, and which side all else is on
 wave_rollback        the rollback of a wave whose records were copied back
-wave_alarms          what still uses the source's topics of waves that are on the target
-source_use           who still uses which side after a switch
+wave_alarms          alarms about topics of moved waves that are still used on the source
+source_use           the use of both sides after a switch
 finish               the end of a migration
 report               the result of a switch as text and as JSON, and the next command
 """

@@ -1,4 +1,4 @@
-"""Who still uses which side after a switch, and whether the source may be switched off, by what was tried.
+"""The use of both sides after a switch, and whether the source may be switched off, by what was tried.
 
 The kproxies say which clients are connected now. The source says what was written to it since its last record was
 copied, and which groups have members there. The rest is not seen, and is named.
@@ -54,7 +54,7 @@ def uses_of(kproxy: str, units: Iterable[ClusterReply]) -> Iterator[ClientUse]:
 
 
 def describe_uses(uses: Sequence[ClientUse], upstreams: Iterable[str]) -> Iterator[str]:
-    """Yield lines with who is connected, by side, user and client, and at which kproxies. `upstreams`: both sides."""
+    """Yield lines about connected clients, by side, user and client, with their kproxies. `upstreams`: both sides."""
     for upstream in upstreams:
         by_client: defaultdict[tuple[str, str, str], list[ClientUse]] = defaultdict(list)
         for use in uses:

@@ -1,4 +1,4 @@
-"""Which topics a switch has, and which side all else is on: waves beside each other, and what has moved before."""
+"""The topics of a switch, and the side of all else: waves beside each other, and what has moved before."""
 
 from __future__ import annotations
 

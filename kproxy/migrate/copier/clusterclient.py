@@ -125,8 +125,9 @@ class ClusterClient:
     ) -> dict[TopicPartition, int]:
         """Return the first offset (EARLIEST) or the last stable offset (LATEST) of each partition.
 
-        Without `committed`, LATEST is the high watermark. The result lacks partitions without a leader and partitions
-        for which the leader returned an error.
+        Without `committed`, LATEST is the high watermark. Another value of `which` is a timestamp in milliseconds: the
+        offset is then that of the first record which is not older, or -1 if all records are. The result lacks
+        partitions without a leader and partitions for which the leader returned an error.
         """
         partitions_by_leader: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         requested = list(partitions)

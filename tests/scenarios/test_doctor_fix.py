@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.base.faults import Fault
 from kproxy.dev.devcluster.properties import render
-from tests.harness.clusters.fromfiles import FromFiles, FromVariables
+from tests.harness.clusters.fromfiles import FromFiles, FromVariables, variable
 from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.process import PATIENCE_S, wait_until
@@ -157,6 +157,19 @@ def test_the_variables_of_a_container(network: Network, laptop: Host, tmp_path: 
         told = by_broker(lines)["broker 1"]
         assert all(name.startswith("KAFKA_") for name in told)
         farm.restart(1, {**farm.files[1], **told})
+        works(farm, laptop, bootstrap(lines, "10.8.0.11:9092"), ("librdkafka",))
+
+
+def test_the_variables_of_a_container_with_default_data(network: Network, laptop: Host, tmp_path: Path) -> None:
+    """The lines are those of a file. One more names what Apache's image then lacks, and no other listener is set."""
+    with FromVariables(network, tmp_path, default_data=True) as farm:
+        lines = fix(doctor(laptop, "10.8.0.11:9092"))
+        needs = next(line for line in lines if line.startswith("# Apache's image has no defaults"))
+        variables = dict(word.split("=", 1) for word in needs.split() if word.startswith("KAFKA_"))
+        told = {variable(key): value for key, value in by_broker(lines)["broker 1"].items()}
+        assert all("…" not in value for value in told.values())
+        memory = variable("log.cleaner.dedupe.buffer.size")  # its default is more than the heap of the tests
+        farm.restart(1, {**variables, **told, memory: farm.files[1][memory]})
         works(farm, laptop, bootstrap(lines, "10.8.0.11:9092"), ("librdkafka",))
 
 

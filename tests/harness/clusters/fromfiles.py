@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -14,6 +15,7 @@ from typing import IO
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, Programs
 from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.jars import cache_directory, exclusive_lock
 from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.storage import format_storage
@@ -160,17 +162,33 @@ class FromVariables(FromFiles):
     """One combined node, whose `files` has the variables of its container in place of a file's settings.
 
     `kafka.docker.KafkaDockerWrapper` makes its file of them, as in Apache's image. The data directory is that of
-    Confluent's image, in the mount namespace of the host.
+    Confluent's image or, with `default_data`, the one that Kafka and Apache's image have by default, in the mount
+    namespace of the host.
     """
 
     DATA = "/var/lib/kafka/data"
+    DEFAULT_DATA = Path("/tmp/kraft-combined-logs")
 
-    def __init__(self, network: Network, directory: Path) -> None:
+    def __init__(self, network: Network, directory: Path, *, default_data: bool = False) -> None:
         super().__init__(network, directory, 1, combined=True)
         self._directory = directory
-        data = self.files[1]["log.dirs"]
-        self.host.sh(f"mount -t tmpfs none /var/lib && mkdir -p {self.DATA} && mount --bind {data} {self.DATA}")
-        self.files[1] = {_variable(key): value for key, value in {**self.files[1], "log.dirs": self.DATA}.items()}
+        data, self._held = self.files[1]["log.dirs"], ExitStack()
+        if default_data:
+            # Removing a directory ends what another run has mounted there.
+            self._held.enter_context(exclusive_lock(cache_directory() / "default-data.lock", None))
+            if not self.DEFAULT_DATA.exists():
+                self.DEFAULT_DATA.mkdir()
+                self._held.callback(self.DEFAULT_DATA.rmdir)
+            place = str(self.DEFAULT_DATA)
+        else:
+            place = self.DATA
+            self.host.sh(f"mount -t tmpfs none /var/lib && mkdir -p {place}")
+        self.host.sh(f"mount --bind {data} {place}")
+        self.files[1] = {variable(key): value for key, value in {**self.files[1], "log.dirs": place}.items()}
+
+    def close(self) -> None:
+        super().close()
+        self._held.close()
 
     def write(self, node: int) -> Path:
         defaults, mounted, final = (self._directory / name for name in ("default", "mounted", "final"))
@@ -186,6 +204,6 @@ class FromVariables(FromFiles):
         return final / "server.properties"
 
 
-def _variable(key: str) -> str:
+def variable(key: str) -> str:
     """Return the variable of a setting, as Kafka's documentation of its image says."""
     return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()

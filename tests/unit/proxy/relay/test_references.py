@@ -45,6 +45,16 @@ def passing(key: int, version: int, asked: bytes, said: bytes, chunk: int) -> It
         yield
 
 
+def blocks_left(rounds: Iterator[None], repetitions: int) -> int:
+    """How many blocks of memory more Python holds after `repetitions` steps of `rounds`."""
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(repetitions):
+        next(rounds)
+    gc.collect()
+    return sys.getallocatedblocks() - before
+
+
 @pytest.mark.parametrize("chunk", [1 << 20, 37], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
@@ -54,9 +64,7 @@ def test_nothing_stays(frames: int, kind: str, chunk: int) -> None:
     rounds = passing(*KINDS[kind], chunk)
     for _ in range(20):
         next(rounds)
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for _ in range(frames // _TOGETHER // (1 if chunk > 1000 else 20)):
-        next(rounds)
-    gc.collect()
-    assert sys.getallocatedblocks() - before < 50
+    repetitions = frames // _TOGETHER // (1 if chunk > 1000 else 20)
+    # Blocks are counted for the whole process, where a thread of the test runner also takes some at times.
+    # A frame that leaves a block behind does so in each count.
+    assert any(blocks_left(rounds, repetitions) < 50 for _ in range(5))

@@ -220,7 +220,7 @@ def test_a_kproxy_that_knows_nothing_yet(browser: Browser) -> None:
     with shown(browser, snapshot(clusters=[empty], events=[])):
         assert "Waits for the first answer of a bootstrap server." in browser.text("#cluster-words")
         assert "No client is connected." in browser.text("#picture")
-        assert "No request has passed yet." in browser.text("#apis")
+        assert "No request has passed lately while a page was open." in browser.text("#apis")
         assert "kproxy has reported nothing yet." in browser.text("#events-card")
 
 

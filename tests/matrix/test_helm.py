@@ -245,7 +245,7 @@ def test_the_daemonset_for_spark_is_what_the_chart_makes() -> None:
     made = helm.render(
         {
             "kind": "DaemonSet", "fullnameOverride": "kproxy-node",
-            "config": {"bootstrap-servers": "kafka.example:9092"},
+            "config": {"bootstrap-servers": "kafka.example:9092", "ready-requires": "one"},
             "tolerations": [{"operator": "Exists"}], "priorityClassName": "kproxy-node",
         }
     )  # fmt: skip

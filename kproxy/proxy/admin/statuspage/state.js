@@ -61,13 +61,14 @@ const figures = new Map();
 function figure(key, label, text, series) {
   let one = figures.get(key);
   if (one === undefined) {
-    const value = el("dd");
-    one = { value };
-    const box = el("div", "", el("dt", "", label), value);
+    const name = el("dt"), value = el("dd");
+    one = { name, value };
+    const box = el("div", "", name, value);
     if (series) box.append(el("dd", "drawn", (one.drawn = spark(series[1], label))));
     $("figures").append(box);
     figures.set(key, one);
   }
+  put(one.name, label);
   put(one.value, text);
   if (series) draw(one.drawn, series[0]);
 }
@@ -79,7 +80,7 @@ function totals(c) {
 function showFigures() {
   const all = now.clusters.map(totals), sum = (key) => all.reduce((n, one) => n + one[key], 0);
   const worst = now.clusters.map(clusterState).sort((a, b) => "bad warn ok".indexOf(a[0]) - "bad warn ok".indexOf(b[0]))[0] ?? ["warn", "no cluster"];
-  figure("state", "Clusters", now.clusters.length ? { ok: "well", warn: "with a warning", bad: "in trouble" }[worst[0]] : "none");
+  figure("state", now.clusters.length === 1 ? "Cluster" : "Clusters", now.clusters.length ? { ok: "well", warn: "with a warning", bad: "in trouble" }[worst[0]] : "none");
   const found = now.findings.length;
   figure("findings", "Findings", found ? String(found) : "none");
   figure("sessions", "Sessions", digits(sum("sessions")));

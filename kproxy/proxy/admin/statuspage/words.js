@@ -176,9 +176,9 @@ const commandTable = table($("commands"), "Forward commands", [
 ], 0);
 function showTables() {
   const c = cluster, none = filter || only ? "Nothing fits the filter." : null, urgent = c.name + filter + only;
-  apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
+  apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed lately while a page was open.", urgent);
   clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software, ...x.users)), clientKey, none ?? "No client is connected.", urgent);
-  groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "kproxy has seen no consumer group.", urgent);
+  groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "No consumer group was seen while a page was open.", urgent);
   showAccess(c, none, urgent);
   hide($("forwards-card"), c.forwards.length === 0);
   forwardTable(c.forwards.filter((x) => (!only || x.problem) && fits(x.listen, x.to, x.problem)), (x) => x.listen, none ?? "There is none.", urgent);

@@ -19,10 +19,10 @@ IDS_NOT_KEPT, IMPORT_NOT_KEPT = alike(
     "has given id {given} to {version}, which has id {id} at the source: it does not keep ids in mode IMPORT. Delete that version there",
     "does not keep the mode IMPORT, in which clients give ids: after it was set, the mode of {subject} is {mode}",
 )
-SCHEMA_NOT_AT_TARGET = Message(
-    "{part} have schema ids that the target's registry does not have: {ids}; run kproxy migrate schemas FILE",
-    "After the switch, a client that asks the target's registry could not read these records. It is an error before a "
-    "switch.",
+SCHEMA_MISSING = Message(
+    "{part} have schema ids that the {side}'s registry does not have: {ids}; run kproxy migrate schemas FILE{option}",
+    "After the switch, a client that asks the target's registry could not read these records; after a rollback, one that "
+    "asks the source's. It is an error before a switch, and a warning before a rollback.",
 )
 LEFT_IN_IMPORT = Message(
     "may still be in mode IMPORT at the target, so clients cannot register schemas there: run kproxy migrate schemas FILE again ({error})",

@@ -37,8 +37,11 @@ _EXAMPLE = "schemas: {source: http://registry-old:8081, target: http://registry-
     callback=parse_duration(1, 24 * 3600),
     help="With --watch: the pause between two rounds.",
 )
+@click.option(
+    "--reverse", is_flag=True, help="Before a rollback: copy what clients have registered at the target to the source."
+)
 @JSON
-def schemas(file: Path, dry_run: bool, watch: bool, pause: float, as_json: bool) -> int:
+def schemas(file: Path, dry_run: bool, watch: bool, pause: float, reverse: bool, as_json: bool) -> int:
     """Copy the schemas of a registry to another one, with the same ids, and verify them.
 
     \b
@@ -48,6 +51,8 @@ def schemas(file: Path, dry_run: bool, watch: bool, pause: float, as_json: bool)
     FILE is the YAML file of the migration, whose section 'schemas' has both registries. The command copies subjects,
     versions, references, compatibility and modes. It never changes the source. It changes nothing at all if a
     version or an id means something else at the target. At the end, it reads each version and each id at the target.
+
+    With --reverse, the file's target is the source, and the other way round.
 
     The exit code is 0 if the target has all schemas under their ids, 1 if not (with --dry-run: not yet), and 2 if the
     file is wrong or a registry cannot be asked.
@@ -61,6 +66,8 @@ def schemas(file: Path, dry_run: bool, watch: bool, pause: float, as_json: bool)
     section = read_migration(file).schemas
     if section is None:
         raise ConfigError(f"{file}: has no section 'schemas'; allowed: {_EXAMPLE}")
+    if reverse:
+        section = section.reversed()
     if dry_run and watch:
         raise click.UsageError("--dry-run and --watch exclude each other")
 

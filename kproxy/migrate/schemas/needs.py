@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.format import abbreviate, format_count
-from kproxy.base.messages.schemas import SCHEMA_NOT_AT_TARGET
+from kproxy.base.messages.schemas import SCHEMA_MISSING
 from kproxy.migrate.schemas.catalog import each, find_by_guid, find_by_id
 from kproxy.migrate.schemas.comparison import REGISTRY
 from kproxy.migrate.schemas.recordids import MAX_IDS, Part, PartSample, SchemaId
@@ -25,25 +25,46 @@ PLAN_SECONDS, PREFLIGHT_SECONDS = 15.0, 5.0
 _SHOWN = 8
 
 
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """From which registry to which one clients go, and what follows from a schema that is only at the first."""
+
+    origin: str
+    destination: str
+    option: str
+    missing: Severity
+    other: Severity
+    """Of what else is wrong: an id that means something else, or a registry that does not answer."""
+
+
+_PLAN = _Direction("source", "target", "", WARNING, ERROR)
+_SWITCH = _Direction("source", "target", "", ERROR, ERROR)
+# Nothing about schemas may stop an operator who must go back.
+_ROLLBACK = _Direction("target", "source", " --reverse", WARNING, WARNING)
+
+
 def check_planned_schemas(migration: Migration, source: str, partitions: Mapping[str, int]) -> list[Diagnostic]:
     """Return what a plan says about schemas; `partitions`: the number of partitions of each topic that is copied."""
     sample = sample_topics(source, partitions, PLAN_SECONDS)
-    return list(_check(migration.schemas, sample, WARNING))
+    return list(_check(migration.schemas, sample, _PLAN))
 
 
-def check_schemas_in_use(migration: Migration, origin: str, partitions: Mapping[str, int]) -> list[Diagnostic]:
-    """Return whether the target's registry has the schemas of the last records, before a switch.
+def check_schemas_in_use(
+    migration: Migration, origin: str, partitions: Mapping[str, int], *, back: bool = False
+) -> list[Diagnostic]:
+    """Return whether the registry to which clients go has the schemas of the last records, before a switch.
 
-    Without a section `schemas` there is nothing to compare.
+    `back`: before a rollback, whose `migration` is the reverse one. Without a section `schemas` there is nothing to
+    compare.
     """
     if migration.schemas is None:
         return []
     sample = sample_topics(origin, partitions, PREFLIGHT_SECONDS, only_last=True)
-    return list(_check(migration.schemas, sample, ERROR))
+    return list(_check(migration.schemas, sample, _ROLLBACK if back else _SWITCH))
 
 
-def _check(section: SchemasSection | None, sample: ClusterSample, missing: Severity) -> Iterator[Diagnostic]:
-    """Yield the findings of a sample; `missing`: the severity of a schema that the target's registry does not have."""
+def _check(section: SchemasSection | None, sample: ClusterSample, direction: _Direction) -> Iterator[Diagnostic]:
+    """Yield the findings of a sample."""
     for topic, reason in sample.unread.items():
         yield Diagnostic(NOTE, f"topic {topic}", f"was not sampled for schema ids: {reason}")
     for topic, records in sample.topics.items():
@@ -59,10 +80,10 @@ def _check(section: SchemasSection | None, sample: ClusterSample, missing: Sever
     try:
         schemas = _look_up(section, {id for _, _, part in parts for id in part.ids})
     except RegistryError as error:
-        yield Diagnostic(ERROR, REGISTRY, f"schemas in use cannot be compared: {error}")
+        yield Diagnostic(direction.other, REGISTRY, f"schemas in use cannot be compared: {error}")
         return
     for topic, name, part in parts:
-        yield from _check_part(topic, name, part, schemas, missing)
+        yield from _check_part(topic, name, part, schemas, direction)
 
 
 # The topic in which a registry keeps its schemas.
@@ -104,7 +125,7 @@ def _find(client: RegistryClient, context: str, id: SchemaId) -> Schema | None:
 
 
 def _check_part(
-    topic: str, name: Part, part: PartSample, schemas: Mapping[SchemaId, _Pair], missing: Severity
+    topic: str, name: Part, part: PartSample, schemas: Mapping[SchemaId, _Pair], direction: _Direction
 ) -> Iterator[Diagnostic]:
     subject, noun = f"topic {topic}", f"{name}s"
 
@@ -115,17 +136,20 @@ def _check_part(
     absent = having(lambda pair: pair.source is not None and pair.target is None)
     other = having(lambda pair: None not in (pair.source, pair.target) and not _is_same(pair))
     if len(unknown) == len(part.ids):
-        text = f"{_beginning(name, part)}, and the source's registry knows none of them: perhaps they are no ids, or"
+        registry = f"the {direction.origin}'s registry"
+        text = f"{_beginning(name, part)}, and {registry} knows none of them: perhaps they are no ids, or"
         yield Diagnostic(WARNING, subject, f"{text} those of another registry or context")
         return
     if unknown:
-        text = f"{noun} have schema ids that the source's registry does not know: {_ids_text(unknown)}"
+        text = f"{noun} have schema ids that the {direction.origin}'s registry does not know: {_ids_text(unknown)}"
         yield Diagnostic(WARNING, subject, text)
     if absent:
-        yield Diagnostic(missing, subject, SCHEMA_NOT_AT_TARGET(part=noun, ids=_ids_text(absent)))
+        side, option = direction.destination, direction.option
+        text = SCHEMA_MISSING(part=noun, side=side, ids=_ids_text(absent), option=option)
+        yield Diagnostic(direction.missing, subject, text)
     if other:
-        text = f"{noun} have schema ids that mean something else at the target: {_ids_text(other)}"
-        yield Diagnostic(ERROR, subject, text)
+        text = f"{noun} have schema ids that mean something else at the {direction.destination}: {_ids_text(other)}"
+        yield Diagnostic(direction.other, subject, text)
     if not (unknown or absent or other):
         text = f"{noun} have schema ids ({_ids_text(list(part.ids))}); both registries have the same schemas for them"
         yield Diagnostic(NOTE, subject, text)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import kinds
 from kproxy.config.kinds import ValueKind, string
 from kproxy.config.values import quote
@@ -75,3 +76,12 @@ class SchemasSection:
         "Context of the target's registry for subjects without a context, if both registries have ids of their own.",
         default="",
     )
+
+    def reversed(self) -> SchemasSection:
+        """Return the section for the copy from the target to the source. Raises ConfigError with a context."""
+        if self.context:
+            raise ConfigError(
+                f"schemas: the subjects are in the context {self.context} of the target, whose ids mean nothing at the"
+                " source: nothing can be copied back"
+            )
+        return replace(self, source=self.target, target=self.source)

@@ -34,8 +34,10 @@ _RUNS_PER_RECORD = 10_000
 def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
     """Return the migration from the target to the source, of these topics.
 
-    It has its own state topic, on the source. It changes neither ACLs nor quotas there.
+    It has its own state topic, on the source. It changes neither ACLs nor quotas there. It has no schemas if they are
+    in a context of the target, whose ids mean nothing at the source.
     """
+    schemas = migration.schemas
     return Migration(
         source=migration.target,
         target=migration.source,
@@ -46,6 +48,7 @@ def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
         acls=False,
         quotas=False,
         switch=migration.switch,
+        schemas=None if schemas is None or schemas.context else schemas.reversed(),
         wave=migration.wave,
     )
 

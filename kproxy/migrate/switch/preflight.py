@@ -67,16 +67,16 @@ def check_kproxies(
     return check_readiness(timed_replies, expected), answers
 
 
-def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic]:
+def check_clusters(clusters: ClusterPair, *, first: bool, back: bool = False) -> Iterator[Diagnostic]:
     """Yield findings about topics, schemas, groups, transactions and producer ids.
 
-    `first`: no client of these has written to the target so far.
+    `first`: no client of these has written to the target so far. `back`: this is a rollback.
     """
     migration = clusters.migration
     source = read_inventory(clusters.source, migration.selects_topic)
     yield from check_topics(migration, clusters.endpoints)
     partitions = {name: len(topic.partitions) for name, topic in source.topics.items() if migration.selects_topic(name)}
-    yield from check_schemas_in_use(migration, clusters.endpoints.source, partitions)
+    yield from check_schemas_in_use(migration, clusters.endpoints.source, partitions, back=back)
     topics = list_topics(clusters.source.bootstrap)
     yield from client_effects.check_topics_and_groups(migration, source, topics)
     until = time.monotonic() + _TIMEOUT

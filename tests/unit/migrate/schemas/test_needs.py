@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -34,11 +35,11 @@ class Registries:
         self.source, self.target = source, target
 
     def check(
-        self, sample: TopicSample, *, missing: Severity = WARNING, context: str = "", topic: str = "orders"
+        self, sample: TopicSample, *, direction: Any = needs._PLAN, context: str = "", topic: str = "orders"
     ) -> list[tuple[Severity, str]]:
         section = SchemasSection(RegistrySection(self.source.url), RegistrySection(self.target.url), context=context)
         topics = dict.fromkeys([topic], sample)
-        return [(each.severity, str(each)) for each in needs._check(section, ClusterSample(topics), missing)]
+        return [(each.severity, str(each)) for each in needs._check(section, ClusterSample(topics), direction)]
 
 
 @pytest.fixture
@@ -55,13 +56,28 @@ def test_ids_that_both_registries_know(registries: Registries) -> None:
     ]
 
 
-@pytest.mark.parametrize("severity", [WARNING, ERROR])
-def test_ids_that_the_target_does_not_know(registries: Registries, severity: Severity) -> None:
+@pytest.mark.parametrize(("direction", "severity"), [(needs._PLAN, WARNING), (needs._SWITCH, ERROR)])
+def test_ids_that_the_target_does_not_know(registries: Registries, direction: Any, severity: Severity) -> None:
     registries.source.register("orders-value", INT)
     registries.source.register("orders-value", LONG)
     registries.target.register("orders-value", INT)
     text = "values have schema ids that the target's registry does not have: 8; run kproxy migrate schemas FILE"
-    assert registries.check(framed(7, 8), missing=severity) == [(severity, f"topic orders: {text}")]
+    assert registries.check(framed(7, 8), direction=direction) == [(severity, f"topic orders: {text}")]
+
+
+def test_ids_of_the_target_that_the_source_does_not_know_before_a_rollback(registries: Registries) -> None:
+    """`registries.source` is that of the cluster that clients leave. Nothing about schemas stops a rollback."""
+    registries.source.register("orders-value", INT)
+    registries.source.register("orders-value", LONG)
+    registries.target.register("bills-value", LONG)
+    text = (
+        "values have schema ids that the source's registry does not have: 8; run kproxy migrate schemas FILE --reverse"
+    )
+    other = "values have schema ids that mean something else at the source: 7"
+    assert registries.check(framed(7, 8), direction=needs._ROLLBACK) == [
+        (WARNING, f"topic orders: {text}"),
+        (WARNING, f"topic orders: {other}"),
+    ]
 
 
 def test_ids_that_mean_something_else_at_the_target(registries: Registries) -> None:
@@ -82,7 +98,7 @@ def test_ids_in_a_context_of_the_target(registries: Registries) -> None:
 
 def test_values_that_only_look_like_ids(registries: Registries) -> None:
     registries.source.register("orders-value", INT)
-    assert registries.check(framed(99, 100), missing=ERROR) == [
+    assert registries.check(framed(99, 100), direction=needs._SWITCH) == [
         (
             WARNING,
             "topic orders: values look as if they had schema ids in front (2 of 2 sampled records): 99, 100, and the"
@@ -90,7 +106,7 @@ def test_values_that_only_look_like_ids(registries: Registries) -> None:
         )
     ]
     registries.target.register("orders-value", INT)
-    ((severity, text),) = registries.check(framed(7, 99), missing=ERROR)
+    ((severity, text),) = registries.check(framed(7, 99), direction=needs._SWITCH)
     assert (severity, text) == (
         WARNING,
         "topic orders: values have schema ids that the source's registry does not know: 99",
@@ -100,7 +116,7 @@ def test_values_that_only_look_like_ids(registries: Registries) -> None:
 def test_guids(registries: Registries) -> None:
     registries.source.register("orders-value", INT)
     guid = UUID(guid_of({"schema": INT}))
-    ((severity, text),) = registries.check(framed(header=guid), missing=ERROR)
+    ((severity, text),) = registries.check(framed(header=guid), direction=needs._SWITCH)
     assert severity is ERROR
     assert str(guid) in text
     registries.target.register("other-value", LONG)
@@ -113,6 +129,7 @@ def test_a_registry_that_cannot_be_asked(registries: Registries) -> None:
     ((severity, text),) = registries.check(framed(7))
     assert severity is ERROR
     assert "schemas in use cannot be compared: the target's registry" in text
+    assert [severity for severity, _ in registries.check(framed(7), direction=needs._ROLLBACK)] == [WARNING]
 
 
 def test_without_registries_in_the_file() -> None:

@@ -7,7 +7,7 @@ of transactions leave gaps. What kproxy knows must say of every record where it 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ from kproxy.migrate.copier.state import PartitionState, state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import GroupSelection, Migration, TopicSelection
+from kproxy.migrate.spec.schemas_section import RegistrySection, SchemasSection
 from kproxy.migrate.switch import inverse_offset_map
 from kproxy.migrate.switch.inverse_offset_map import (
     SyncPoint,
@@ -172,13 +173,19 @@ def test_what_is_verified_stays_so() -> None:
     assert {name: (one.since, one.upto) for name, one in made.items()} == {state_key("verified", *WHERE): (7, 7)}
 
 
+OLD, NEW = RegistrySection("http://old"), RegistrySection("http://new")
+
+
 def test_the_other_way() -> None:
     migration = Migration(
         {"bootstrap-servers": "a"}, {"bootstrap-servers": "b"}, "eu", TopicSelection(("*",), configs={"x": "1"}),
-        GroupSelection(("g*",), ("gx",), ("lost",)),
+        GroupSelection(("g*",), ("gx",), ("lost",)), schemas=SchemasSection(OLD, NEW, ("orders-*",)),
     )  # fmt: skip
     back = reverse_migration(migration, {"t2", "t1"})
     assert (back.source, back.target, back.name) == (migration.target, migration.source, "eu-back")
     assert (back.topics, back.groups) == (TopicSelection(("t1", "t2")), GroupSelection(("g*",), ("gx",), ("lost",)))
     assert (back.acls, back.quotas) == (False, False)
+    assert back.schemas == SchemasSection(NEW, OLD, ("orders-*",))
+    in_context = replace(migration, schemas=SchemasSection(OLD, NEW, context="blue"))
+    assert reverse_migration(in_context, {"t1"}).schemas is None
     assert swap_endpoints(ClusterEndpoints("a", "b", "A", "B")) == ClusterEndpoints("b", "a", "B", "A")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kproxy.advice.explain.facts import ClientSettings, host_of
+from kproxy.advice.explain.facts import ClientFacts, host_of
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.refine import refine
 from kproxy.base.faults import Fault, fault_set
@@ -17,6 +17,7 @@ _UNREACHABLE_FAULTS = fault_set(
     address-form port-closed filtered no-route ipv6-only
     """
 )
+_BETWEEN_NODES = _UNREACHABLE_FAULTS | {Fault.SILENT}
 _TLS_FAULTS = fault_set(
     """
     tls-to-plaintext plaintext-to-tls certificate-name certificate-expired certificate-not-yet-valid
@@ -117,7 +118,7 @@ class Cause:
     @property
     def is_between_nodes(self) -> bool:
         """True if a broker or controller does not reach another node, so that no client is concerned."""
-        return any(match.broker for match in self.matches) and _UNREACHABLE_FAULTS.issuperset(self.faults)
+        return any(match.broker for match in self.matches) and _BETWEEN_NODES.issuperset(self.faults)
 
     def clients(self) -> set[str]:
         return {match.facts.client for match in self.matches if match.facts.client}
@@ -136,6 +137,7 @@ class Cause:
 
 
 _WEAK_FAULTS = frozenset({Fault.SILENT, Fault.CLOSED})
+_TIMEOUTS = frozenset({Fault.SILENT, Fault.FILTERED})
 
 # The last faults in the list where a message fits several causes, because they are the least specific.
 _UNSPECIFIC_FAULTS = fault_set("not-kafka closed silent tls-failed overloaded")
@@ -144,9 +146,9 @@ _UNSPECIFIC_FAULTS = fault_set("not-kafka closed silent tls-failed overloaded")
 _VAGUE_FAULTS = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
 
 
-def causes_of(matches: Iterable[MessageMatch], settings: ClientSettings) -> list[Cause]:
+def causes_of(matches: Iterable[MessageMatch], client: ClientFacts) -> list[Cause]:
     """Return the causes, the first one to fix first."""
-    all_matches = [refine(match, settings) for match in matches]
+    all_matches = [refine(match, client) for match in matches]
     certain = list(_merge_by_fault(match for match in all_matches if len(match.faults) == 1))
     unclear = [match for match in all_matches if len(match.faults) > 1]
     unknown = [match for match in all_matches if not match.faults]
@@ -166,7 +168,7 @@ def causes_of(matches: Iterable[MessageMatch], settings: ClientSettings) -> list
             parent.consequences.append(match)
         else:
             unexplained.append(match)
-    groups = _narrow(unexplained)
+    groups = _without_bare_timeouts(_narrow(unexplained), roots)
     for root in [root for root in roots if root.faults[0] in _SECONDARY_FAULTS | _WEAK_FAULTS]:
         group = next((group_ for group_ in groups if _may_explain(group_, root)), None)
         if group:
@@ -287,6 +289,20 @@ def _narrow(matches: list[MessageMatch]) -> list[Cause]:
         else:
             groups.append(candidate)
     return groups
+
+
+def _without_bare_timeouts(groups: list[Cause], roots: list[Cause]) -> list[Cause]:
+    """Return the groups without timeouts that name no address, if a message that names one may be their reason."""
+    kept = [group for group in groups if group.addresses() or not _TIMEOUTS.issuperset(group.faults)]
+    for group in groups:
+        if group not in kept:
+            reasons = (cause for cause in [*roots, *kept] if cause.addresses() and _may_be_related(cause, group))
+            reason = next(reasons, None)
+            if reason is None:
+                kept.append(group)
+            else:
+                reason.consequences += group.matches + group.consequences
+    return kept
 
 
 def _place_among_unclear(match: MessageMatch) -> tuple[bool, bool, int, int]:

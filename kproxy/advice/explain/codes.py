@@ -16,7 +16,36 @@ _REDPANDA = re.compile(r"error_code: [a-z_]{3,60} \[(-?\d{1,3})\]")
 # kafka-go: `[6] Not Leader For Partition: …`
 _TITLE = re.compile(r"\[(-?\d{1,3})\] ([A-Z][A-Za-z]{1,20}(?: [A-Za-z]{2,20}){1,6})")
 _RUBY = re.compile(r"\bKafka::([A-Z][A-Za-z]{4,60}?)(?:Error)?\b(?!::)")
-_NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
+# GroupCoordinatorNotAvailable, NOT_LEADER_OR_FOLLOWER, coordinator_not_available: a name has at least two words.
+_NAME = re.compile(r"\b[A-Za-z]{1,40}(?:[a-z][A-Z]|_[A-Za-z])[A-Za-z_]{1,80}\b")
+# librdkafka, some versions with a former name of the code: `Broker: Group coordinator not available`
+_LIBRDKAFKA = re.compile(r"\bBroker: ([A-Z][A-Za-z]{1,20}(?:[ -][A-Za-z]{1,20}){1,8})")
+# franz-go: `NOT_CONTROLLER: This is not the correct controller for this cluster.`
+_NAME_AND_SENTENCE = re.compile(r"\b([A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}): [A-Z][a-z]")
+_NO_LETTER = re.compile(r"[^a-z]+")
+_SUFFIX = re.compile(r"(?:error|exception)$")
+# Names that Kafka's protocol had before version 1.0, and the numbers of their codes: older clients and Erlang's have them.
+_FORMER_NAMES = {
+    "INVALID_MESSAGE": 2,
+    "GROUP_LOAD_IN_PROGRESS": 14,
+    "OFFSETS_LOAD_IN_PROGRESS": 14,
+    "GROUP_COORDINATOR_NOT_AVAILABLE": 15,
+    "CONSUMER_COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR_FOR_GROUP": 16,
+    "NOT_COORDINATOR_FOR_CONSUMER": 16,
+    "INVALID_SASL_STATE": 34,
+}
+# These words mean errors of any program.
+_TOO_GENERAL = frozenset(
+    ("timeout", "unknown", "unknownserver", "unknownservererror", "invalidrequest", "invalidconfig")
+)
+# So much of a description is enough to recognise it.
+_DESCRIPTION_BYTES = 48
+_SHORTEST_DESCRIPTION = 24
+# The subject of a description that only Kafka can have.
+_OF_KAFKA = re.compile(
+    r"artition|roker|oordinator|eplica|roducer|onsumer|ransactional|SASL|opic|eader epoch|listener|voter|controller for|throttling"
+)
 
 # Each fault, and parts of the protocol names of its codes; the first that fits counts.
 _NAMES = """\
@@ -98,7 +127,39 @@ def codes_by_name() -> dict[str, KafkaErrorCode]:
             stem = name.title().replace("_", "").removesuffix("Exception")
             spellings |= {stem + "Exception", stem + "Error"}
         by_name.update(dict.fromkeys(spellings - {"TimeoutException", "UnknownError", "InvalidRequestError"}, code))
+    by_name.update((name, codes_by_number()[number]) for name, number in _FORMER_NAMES.items())
     return by_name
+
+
+@cache
+def _codes_by_spelling() -> dict[str, KafkaErrorCode]:
+    """Return the error codes by the letters of their names, however a client spells them."""
+    by_spelling = {_spelling(name): code for name, code in codes_by_name().items()}
+    return {spelling: code for spelling, code in by_spelling.items() if spelling not in _TOO_GENERAL}
+
+
+def _spelling(name: str) -> str:
+    return _SUFFIX.sub("", _NO_LETTER.sub("", name.lower()))
+
+
+@cache
+def spellings() -> tuple[str, ...]:
+    """Return the names of the codes as clients spell them that print neither Java's names nor the protocol's."""
+    stems = {name for name in codes_by_name() if "_" in name}
+    return tuple(
+        spelling for name in sorted(stems) for spelling in (name.lower(), name.title().replace("_", "")) if spelling
+    )
+
+
+@cache
+def descriptions() -> dict[str, KafkaErrorCode]:
+    """Return the error codes by the begin of what the protocol says of them, without its first letter."""
+    by_text: dict[str, KafkaErrorCode] = {}
+    for code in codes_by_number().values():
+        text = code.text.partition(". ")[0].rstrip(".")[:_DESCRIPTION_BYTES]
+        if len(text) >= _SHORTEST_DESCRIPTION:
+            by_text[text[1:]] = code
+    return by_text
 
 
 @cache
@@ -121,10 +182,22 @@ def has_title(line: str) -> bool:
     return _TITLE.search(line) is not None or _REDPANDA.search(line) is not None
 
 
+def describes_code(line: str) -> bool:
+    """Check whether a line describes a code in words that only Kafka uses, or names it and says a sentence about it."""
+    code = _described(line)
+    if code is not None and _OF_KAFKA.search(code.text):
+        return True
+    return any(_spelling(match[1]) in _codes_by_spelling() for match in _NAME_AND_SENTENCE.finditer(line))
+
+
+def _described(line: str) -> KafkaErrorCode | None:
+    return next((code for text, code in descriptions().items() if text in line), None)
+
+
 def find_code(line: str) -> KafkaErrorCode | None:
-    """Return the error code that a line names or numbers."""
+    """Return the error code that a line names, numbers or describes."""
     for match in _NAME.finditer(line):
-        if code := codes_by_name().get(match[0]):
+        if code := _codes_by_spelling().get(_spelling(match[0])):
             return code
     for match in _RUBY.finditer(line):
         if code := codes_by_name().get(match[1] + "Error"):
@@ -136,4 +209,7 @@ def find_code(line: str) -> KafkaErrorCode | None:
     for match in (*_REDPANDA.finditer(line), *_NUMBER.finditer(line)):
         if code := codes_by_number().get(int(match[1])):
             return code
-    return None
+    for match in _LIBRDKAFKA.finditer(line):
+        if code := _codes_by_spelling().get(_spelling(match[1])):
+            return code
+    return _described(line)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
-from kproxy.advice.explain.facts import ClientSettings
+from kproxy.advice.explain.facts import ClientFacts
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.reasons import has_whole_advice, notes_of
@@ -126,10 +126,8 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES, name: str = "-") -> Ex
     matches, others = list(result.matches.values()), list(result.conditional.values())
     if all(len(match.faults) > 1 for match in matches):
         matches += others  # the words of other lines may show which of several causes it is
-    settings = ClientSettings(
-        frozenset(result.bootstrap_servers), *result.protocols if len(result.protocols) == 1 else ()
-    )
-    causes = tuple(causes_of(matches, settings))
+    protocol = next(iter(result.protocols)) if len(result.protocols) == 1 else ""
+    causes = tuple(causes_of(matches, ClientFacts(frozenset(result.bootstrap_servers), protocol, result.answers)))
     conditional = not result.matches and bool(others)
     return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional, name)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 # A match cannot begin within another match's run of characters, so the search is linear.
 _ADDRESS = re.compile(
@@ -111,13 +112,15 @@ class LineFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """The settings of a client in the lines of a text."""
+class ClientFacts:
+    """What a text shows about the client beside its messages."""
 
     servers: frozenset[str] = frozenset()
     """The bootstrap servers."""
     protocol: str = ""
     """Its `security.protocol` in small letters, if the text sets only one."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """The clients that a broker has answered, and the first line of the text that shows it for each."""
 
 
 def facts_of(line: str) -> LineFacts:
@@ -134,7 +137,6 @@ def facts_of(line: str) -> LineFacts:
     node = next((int(match[1]) for match in _NODE.finditer(line)), None)
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
-    client = _CLIENT.search(line)
     # librdkafka's thread keeps the name of the bootstrap server when it has become the one of a broker.
     chosen = _BOOTSTRAP.search(_THREAD.sub("", line) if "[thrd:" in line and line_addresses else line)
     bootstrap = True if chosen else False if node is not None and node >= 0 else None
@@ -148,13 +150,19 @@ def facts_of(line: str) -> LineFacts:
         node=node if node is None or node >= 0 else None,
         topic=topic,
         mechanism=mechanism[1] if mechanism else "",
-        client=client[0] if client else "",
+        client=client_of(line),
         bootstrap=bootstrap,
         scheme=scheme[1] if scheme else "",
         setting=_setting(line) if "onfig" in line or "value" in line else "",
         protocol=protocol[1] if protocol else "",
         in_kubernetes=asked_kubernetes,
     )
+
+
+def client_of(line: str) -> str:
+    """Return the name that a client gives itself in its log; empty if the line has none."""
+    client = _CLIENT.search(line)
+    return client[0] if client else ""
 
 
 def _resolved(line: str, address: str) -> str:

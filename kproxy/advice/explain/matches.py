@@ -11,6 +11,7 @@ from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of, protocol_setting
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import WRAPPERS, MessagePattern, patterns_by_word
+from kproxy.advice.explain.progress import answered_client
 from kproxy.advice.explain.subject import (
     names_client_port,
     names_kafka,
@@ -19,7 +20,7 @@ from kproxy.advice.explain.subject import (
     names_package_manager,
 )
 from kproxy.advice.remedies.remedy import Program
-from kproxy.base.faults import Fault
+from kproxy.base.faults import Fault, fault_set
 
 # The bootstrap servers that are kept.
 MOST_SERVERS = 20
@@ -59,6 +60,8 @@ class MessageMatch:
     broker: bool = False  # a broker wrote the message, about its clients or about other brokers
     conditional: bool = False
     """True if nothing beside the message shows that a Kafka client has printed it."""
+    answered: bool = False
+    """True if the text shows that a broker has answered the client before."""
 
     @property
     def program(self) -> Program | None:
@@ -80,6 +83,8 @@ class RecordMatches:
     """The bootstrap servers in settings and on command lines."""
     protocols: tuple[str, ...] = ()
     """The values of `security.protocol` in settings, in small letters."""
+    answers: tuple[tuple[int, str], ...] = ()
+    """The clients that a broker has answered, "" for one that has no name."""
     conditional_lines: int = 0
     """The lines that were searched for a message that any program prints."""
 
@@ -103,17 +108,20 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
     servers: list[tuple[int, str]] = []
     record_matches: list[tuple[int, MessageMatch]] = []
     protocols: list[str] = []
+    answers: list[tuple[int, str]] = []
     conditional_lines = 0
     for index in hits:
         raw = record[index]
         line = raw.decode("utf-8", "replace")
         if b"rotocol" in raw and (protocol := protocol_setting(line)):
             protocols.append(protocol)
+        if kafka_like and (client := answered_client(line)) is not None:
+            answers.append((index, client))
         if kafka_like or "bootstrap" in line:
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
         if _SETTING.match(raw):
             continue  # clients and brokers log all their settings: a name there is no message
-        following = record_text if b"OutOfMemoryError" in raw else ""
+        following = record_text if b"OutOfMemoryError" in raw or b"{kpro_req" in raw else ""
         is_kafka = kafka_like or (foreign and not download and names_kafka(line))
         matches = list(_match_line(line, raw, is_kafka, foreign and not is_kafka, broker, following))
         if not matches and not kafka_like and not foreign and takes_conditional:
@@ -124,7 +132,25 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
             record_matches.append((index, match))
-    return RecordMatches(tuple(record_matches), tuple(servers), tuple(protocols), conditional_lines)
+    _attribute_to_other_server([match for _, match in record_matches])
+    return RecordMatches(tuple(record_matches), tuple(servers), tuple(protocols), tuple(answers), conditional_lines)
+
+
+def _attribute_to_other_server(matches: Sequence[MessageMatch]) -> None:
+    """Let the causes of an exception that is about another server than a broker be about that server too.
+
+    Matches are those of one record, such as a stack trace: "Caused by" tells how the connection to a token server failed.
+    """
+    outer: MessageMatch | None = None
+    for match in matches:
+        if (
+            outer is not None
+            and match.program in (Program.ANY, Program.JAVA)
+            and _OF_CONNECTIONS.issuperset(match.faults)
+        ):
+            match.faults = outer.faults
+        elif len(match.faults) == 1 and match.faults[0] in _ABOUT_OTHER_SERVERS:
+            outer = outer or match
 
 
 def spans_of(raw: bytes) -> Iterator[tuple[int, int]]:
@@ -181,11 +207,16 @@ def _may_be_specific(lines: Iterable[bytes]) -> bool:
     """Check whether lines may have a message, or the name of an error, that needs no other sign of Kafka."""
     for raw in lines:
         line = raw.decode("utf-8", "replace")
-        if _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")):
+        if _names_code(line):
             return True
         if any(pattern.is_specific and pattern.find(line) for pattern in _candidates(_words(raw))):
             return True
     return False
+
+
+def _names_code(line: str) -> bool:
+    """Check whether a line may name or describe an error of Kafka's in words that only Kafka uses."""
+    return _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")) is not None or codes.describes_code(line)
 
 
 def _words(raw: bytes) -> set[bytes]:
@@ -217,7 +248,7 @@ def _match_line(
         ),
         default=None,
     )
-    code = codes.find_code(line) if kafka_like or _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")) else None
+    code = codes.find_code(line) if kafka_like or _names_code(line) else None
     if best is None and (code is None or foreign):
         decoded = numbers.decode(line) if kafka_like and not words.isdisjoint(_NUMBERED) else None
         if decoded:
@@ -256,6 +287,15 @@ def _is_nearer(other: MessagePattern, pattern: MessagePattern) -> bool:
     return not _VAGUE.issubset(other.faults) and other.text not in pattern.text
 
 
+# These are about a token server, a KDC, a registry or a database, when a message is about any server.
+_ABOUT_OTHER_SERVERS = frozenset({Fault.CREDENTIALS_UNREADABLE, Fault.KERBEROS, Fault.NOT_ABOUT_REACHING_KAFKA})
+# What the words of any program say about a connection.
+_OF_CONNECTIONS = fault_set(
+    """
+    name-not-resolved dns-silent port-closed filtered no-route closed silent tls-failed certificate-untrusted
+    certificate-name certificate-expired tls-version plaintext-to-tls tls-to-plaintext login-needed not-kafka
+    """
+)
 # A message with all of these shows only that something has failed.
 _VAGUE = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
 # Faults of a connection that do not say why.

@@ -11,7 +11,11 @@ from kproxy.protocol.wire.greeting import Greeting, recognise
 
 _SIZE = re.compile(r"(?:size|length|size =|length:) (-?\d{1,10})\b")
 _KEY = re.compile(r"(?i)\bapi ?key[ :=]{1,3}(-?\d{1,6})\b")
-_RANGES = re.compile(r"in range \[(\d{1,4}), ?(\d{1,4})\]\. The supported range is \[(\d{1,4}), ?(\d{1,4})\]")
+# As Java and Erlang (brod) print them: the versions that the client wants, and those of the broker.
+_RANGES = (
+    re.compile(r"in range \[(\d{1,4}), ?(\d{1,4})\]\. The supported range is \[(\d{1,4}), ?(\d{1,4})\]"),
+    re.compile(r"unsupported_vsn_range, ?:?\w{1,60}, ?\{(\d{1,4}), ?(\d{1,4})\}, ?\{(\d{1,4}), ?(\d{1,4})\}"),
+)
 _VERSIONS = {0: "SSL 3.0", 1: "TLS 1.0", 2: "TLS 1.1", 3: "TLS 1.2", 4: "TLS 1.3"}
 _WORDS = {
     b"HTTP",
@@ -89,7 +93,7 @@ def decode(line: str) -> DecodedNumber | None:
 
 def fault_of_ranges(line: str) -> Fault | None:
     """Return which side is too old, by the versions that the client wants and the broker supports; None if none is."""
-    match = _RANGES.search(line)
+    match = next(filter(None, (ranges.search(line) for ranges in _RANGES)), None)
     if match is None:
         return None
     oldest_wanted, newest_wanted, oldest, newest = map(int, match.groups())

@@ -47,7 +47,7 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 _AROUND = frozenset(
     (
         "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
-        "KafkaJSSASLAuthenticationError", "FindCoordinator response error", "SASL Authentication Failed", "[58] SASL Authentication Failed",
+        "KafkaJSSASLAuthenticationError", "HttpAccessTokenRetriever", "HttpJwtRetriever", "FindCoordinator response error", "SASL Authentication Failed", "[58] SASL Authentication Failed",
         "could not successfully authenticate to … with SASL", "SASL authentication error: …", "SASL_AUTHENTICATION_FAILED: …",
         "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",
         "SASL(-1): generic failure: GSSAPI Error: …", "SASL handshake failed (step): SASL(-1): generic failure: GSSAPI Error: …",
@@ -96,8 +96,8 @@ class MessagePattern:
 
     @property
     def has_frame(self) -> bool:
-        """True if it is the first line of a stack trace, and one of its frames or the name of its thread."""
-        return self.own_message is None and (" … at " in self.text or " … thread '" in self.text)
+        """True if it is the first line of a stack trace or of an Erlang term, and a part of a later line."""
+        return self.own_message is None and any(sign in self.text for sign in (" … at ", " … thread '", "{kpro_req … "))
 
     def find(self, line: str, following: str = "") -> tuple[int, int] | None:
         """Return start and end of the message in a line; `following` is the rest of the line's record."""

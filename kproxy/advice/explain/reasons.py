@@ -18,7 +18,7 @@ _WIDE_FAULTS = fault_set(
     """
     credentials-unreadable credentials-refused kerberos jaas clock configuration listener-configuration kraft-configuration
     broker-storage library-lacks-feature option-removed group transaction overloaded broker-missing no-controller
-    no-coordinator too-many-files closed
+    no-coordinator too-many-files closed port-closed filtered tls-failed
     """
 )
 _HEADING_END = re.compile(r": |\. ")
@@ -26,6 +26,11 @@ _UNRESOLVED_BOOTSTRAP = (
     "The name of the bootstrap server cannot be resolved where the client runs: correct `bootstrap.servers`, or let the client "
     "run where the name is known. A name of a container or of Kubernetes is known in its own network only: from elsewhere, use "
     "the published address. kproxy does not help with this name, because it must resolve it too."
+)
+_ENDED_BY_ONE_BROKER = (
+    "A broker ends the connection at its advertised address, although one has answered the client before: it is stopping or "
+    "overloaded, or the load balancer or port-forward at this address has no target. Its log shows whether the connection "
+    "has reached it."
 )
 # The headings if the text does not show whether a broker advertises the name.
 _UNKNOWN_ORIGIN = {
@@ -81,6 +86,8 @@ def _shown_by_address(cause: Cause) -> list[str]:
     if cause.faults == (Fault.CREDENTIALS_REFUSED,):
         demands = (demand_of(*split_address(address)) for address in cause.addresses())
         return [demand.refusal for demand in demands if demand is not None and demand.refusal][:1]
+    if cause.faults == (Fault.CLOSED,) and all(match.answered for match in cause.matches):
+        return [_ENDED_BY_ONE_BROKER]
     chosen = [
         match.facts.bootstrap is True or "bootstrap.servers" in match.text
         for match in cause.matches

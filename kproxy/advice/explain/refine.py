@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kproxy.advice.explain.facts import ClientSettings, host_of, is_ip, split_address
+from kproxy.advice.explain.facts import ClientFacts, host_of, is_ip, split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.progress import has_answer
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
 from kproxy.advice.remedies.remedy import Program
 from kproxy.advice.remedies.services import demand_of
 from kproxy.base.addressclass import AddressClass, classify
-from kproxy.base.faults import Fault
+from kproxy.base.faults import Fault, fault_set
 
 _NAMES = frozenset({Fault.NAME_NOT_RESOLVED, Fault.DNS_SILENT})
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
@@ -23,6 +24,10 @@ _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 _NOT_ON_LOOPBACK = frozenset({Fault.NO_ROUTE, Fault.FILTERED})
 # What a message may mean if a connection has ended too early.
 _ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fault.NOT_KAFKA})
+# What no client meets after a broker's answer: each broker's listener of that name speaks the same protocol.
+_BEFORE_AN_ANSWER = fault_set(
+    "plaintext-to-tls tls-to-plaintext login-needed login-not-offered credentials-refused not-kafka"
+)
 # librdkafka's summary, which any of its threads prints.
 _OF_ALL_BROKERS = "…/… brokers are down"
 _BY_KIND = {
@@ -34,7 +39,7 @@ _BY_KIND = {
 }
 
 
-def refine(match: MessageMatch, settings: ClientSettings) -> MessageMatch:
+def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
     """Return the match with more precise faults if its address shows them.
 
     The user chooses the bootstrap servers, so most faults of an address can only be those of an advertised one.
@@ -45,15 +50,18 @@ def refine(match: MessageMatch, settings: ClientSettings) -> MessageMatch:
         match = replace(match, faults=tuple(fault for fault in match.faults if fault not in _NAMES))
     if match.broker:
         return _between_nodes(match)
+    if match.facts.bootstrap is not True and has_answer(client.answers, match.facts.client, match.first):
+        later = tuple(fault for fault in match.faults if fault not in _BEFORE_AN_ANSWER)
+        match = replace(match, answered=True, faults=later or match.faults)
     if match.text == _OF_ALL_BROKERS:
         match = replace(match, facts=replace(match.facts, address="", bootstrap=None, node=None))
-    if settings.protocol and not match.facts.protocol:
-        match = replace(match, facts=replace(match.facts, protocol=settings.protocol))
+    if client.protocol and not match.facts.protocol:
+        match = replace(match, facts=replace(match.facts, protocol=client.protocol))
     if match.facts.scheme and _NAMES.intersection(match.faults):
         return replace(match, faults=(Fault.ADDRESS_FORM,))
-    if not match.facts.address and _ENDED.intersection(match.faults) and _are_alike(settings.servers):
-        match = _at_server(match, min(settings.servers))  # such as Sarama, which names the address in a line before
-    return _of_client(match, settings.servers) if match.facts.address else match
+    if not match.facts.address and _ENDED.intersection(match.faults) and _are_alike(client.servers):
+        match = _at_server(match, min(client.servers))  # such as Sarama, which names the address in a line before
+    return _of_client(match, client.servers) if match.facts.address else match
 
 
 def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
@@ -159,6 +167,8 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
     if demand is not None and demand.uses_tls and protocol not in ("ssl", "sasl_ssl"):
         if Fault.PLAINTEXT_TO_TLS in faults and (protocol or Fault.PORT_CLOSED not in faults):
             return (Fault.PLAINTEXT_TO_TLS,)
+        if Fault.PLAINTEXT_TO_TLS in faults:  # the cloud listens at this port
+            return (Fault.PLAINTEXT_TO_TLS, Fault.FILTERED)
         faults = tuple(fault for fault in faults if fault is not Fault.TLS_TO_PLAINTEXT)
     elif demand is not None and demand.needs_login and protocol == "ssl":
         return (Fault.LOGIN_NEEDED,)

@@ -11,6 +11,7 @@ from kproxy.advice.explain import codes
 from kproxy.advice.explain.facts import LineFacts
 from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
+from kproxy.advice.explain.progress import LITERALS as _SIGNS_OF_ANSWERS
 from kproxy.advice.explain.shapes import ShapeCache
 from kproxy.advice.explain.subject import names_other_system
 from kproxy.advice.explain.wrapping import rejoined
@@ -20,6 +21,7 @@ _RECORD_LINES = 150
 _RECORD_BYTES = 64 * 1024
 _MOST_FINDINGS = 500
 _MOST_CONDITIONAL = 2000
+_MOST_CLIENTS = 100
 # Limits of the records that are examined: of those with the same words, of all, and of different words.
 _MOST_OF_A_KIND = 400
 _MOST_EXAMINED = 20_000
@@ -42,10 +44,12 @@ _OTHER_LITERALS = {
     b"bootstrap_servers": (b"bootstrap_servers",),
     b"server": (b"--bootstrap-server",),
     b"list": (b"--broker-list",),
+    b"Broker": (b"Broker: ",),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),
     b"brokers": (b"ootstrap brokers:",),
     b"unregistered": (b"(unregistered)",),
+    **_SIGNS_OF_ANSWERS,
 }
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
@@ -61,6 +65,8 @@ class SearchResult:
     bootstrap_servers: dict[str, int] = field(default_factory=dict)
     protocols: set[str] = field(default_factory=set)
     """The values of `security.protocol` that it sets, in small letters: at most four."""
+    answers: dict[str, int] = field(default_factory=dict)
+    """The clients that a broker has answered, and the first line that shows it for each."""
     lines: int = 0
     is_certain: bool = False
     """True if a match with a single fault is there: then the conditional ones do not count."""
@@ -90,6 +96,9 @@ class SearchResult:
             if len(self.bootstrap_servers) < MOST_SERVERS:
                 self.bootstrap_servers.setdefault(server, first + index)
         self.protocols.update(record.protocols)
+        for index, client in record.answers:
+            if len(self.answers) < _MOST_CLIENTS:
+                self.answers.setdefault(client, first + index)
         for index, match in record.matches:
             self.add(match, first + index)
         self.conditional_lines += record.conditional_lines
@@ -212,8 +221,14 @@ def _literals() -> dict[bytes, tuple[bytes, ...]]:
         literals.setdefault(name.encode(), set()).add(name.encode())
         if stem := codes.ruby_stem(name):
             literals.setdefault(stem.encode(), set()).add(f"Kafka::{stem}".encode())
+    for spelling in codes.spellings():
+        literals.setdefault(spelling.encode(), set()).add(spelling.encode())
     for title in codes.titles():
         literals.setdefault(max(title.split(), key=len).encode(), set()).add(title.encode())
+    for description in codes.descriptions():
+        # The first and last word may be a part of one.
+        word = max(re.findall(r"\w+", description)[1:-1], key=len)
+        literals.setdefault(word.encode(), set()).add(description.encode())
     return {word: tuple(literals) for word, literals in literals.items()}
 
 

@@ -42,6 +42,8 @@ _SENTENCES: dict[Fault, str] = {
     Fault.LOGIN_NOT_OFFERED: "{subject}: the listener there has no SASL, and the client wants to log in.",
     Fault.LOGIN_NEEDED: "{subject}: the listener there requires a login.",
 }
+# A note may give another reason than their sentence.
+_WITH_SEVERAL_REASONS = frozenset({Fault.CLOSED, Fault.FILTERED, Fault.PORT_CLOSED})
 _TOPIC_SENTENCES: dict[Fault, str] = {
     Fault.NOT_AUTHORIZED: "The user lacks a right on {topic}.",
     Fault.TOPIC_UNKNOWN: "The cluster has no {topic}.",
@@ -60,7 +62,7 @@ def sentence(cause: Cause) -> str:
         text = _TOPIC_SENTENCES[fault].format(topic=f"{word} {abbreviate(topics)}")
         return text[0].upper() + text[1:]
     addresses = cause.addresses()
-    if len(cause.faults) > 1 or (fault is Fault.CLOSED and has_whole_advice(cause)):
+    if len(cause.faults) > 1 or (fault in _WITH_SEVERAL_REASONS and has_whole_advice(cause)):
         return f"The text is about {abbreviate(addresses)}." if addresses else ""
     if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
         return ""
@@ -100,14 +102,22 @@ def title(cause: Cause) -> str:
     if not cause.faults:
         return f"Kafka's error {cause.matches[0].text}"
     if len(cause.faults) > 1:
-        return _title_of_several(cause.faults)
+        return _title_of_several(cause)
     if cause.is_elsewhere and (notes := notes_of(cause)):
         return f"It is not about reaching Kafka. {' '.join(notes)}".rstrip(".")
     return precise_title(cause) or remedy_of(cause.faults[0]).title
 
 
-def _title_of_several(faults: Sequence[Fault]) -> str:
+def _title_of_several(cause: Cause) -> str:
     """Return a heading that names the likeliest of several causes, and how many others there are."""
+    faults = cause.faults
+    if cause.is_between_nodes:
+        return f"A broker or controller does not reach another node, for one of {len(faults)} reasons"
+    if Fault.PORT_CLOSED in faults and all(match.answered for match in cause.matches):
+        return (
+            "A broker has answered the client, but an advertised address does not work for it, for one of "
+            f"{len(faults)} reasons"
+        )
     if {Fault.PORT_CLOSED, Fault.CLOSED}.issubset(faults):
         return f"The client cannot reach or use a broker, for one of {len(faults)} reasons"
     first, second = (remedy_of(fault).title for fault in faults[:2])

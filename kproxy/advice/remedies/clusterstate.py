@@ -149,6 +149,9 @@ java!> This most likely occurs because of a request being malformed by the clien
 librdkafka> Broker: Invalid request
 kafka-python> InvalidRequestError
 
+== broker-too-new broker-too-old
+any!> unsupported_vsn_range
+
 == broker-too-new
 rskafka!> Did not found a version for ApiVersion that works with that broker
 rskafka> Cannot find matching version for

@@ -123,6 +123,7 @@ java> Attempt to send a request to node … which is not ready
 aiokafka> Attempt to send a request to node which is not ready
 any!> kpro_req, … :closed
 any!> kpro_req, … closed
+any!> {{kpro_req … closed}}
 proxy!> failed to read SASL handshake header
 proxy!> failed to read SASL handshake payload
 
@@ -136,6 +137,8 @@ Note: A connection that was in use has ended: the broker was restarted, the conn
 load balancers close such), or a device between has cut it. Clients connect again by themselves.
 java> Cancelled … request with correlation id … due to node … being disconnected
 librdkafka> Disconnected (after …ms in state UP
+librdkafka!> Broker changed state UP -> DOWN
+librdkafka> Receive failed: SSL syscall error
 Note: The client opens a new connection by itself: a broker closes unused ones after `connections.max.idle.ms`.
 ruby-kafka!> Connection has been unused for too long, re-connecting
 
@@ -151,9 +154,26 @@ java!> server returned information about unknown correlation ID
 kafka-python> correlation id does not match request
 
 == silent
+any!> {{kpro_req … timeout}}
 kafka-python!> SASL Authentication timed out
 ruby-kafka!> Timed out while writing
 kafka-node!> Heartbeat timed out
+
+== filtered
+Note: The client's own machine forbids the connection, so that no packet leaves it: a local firewall, SELinux, a sandbox
+or the program's own permissions. Allow the program to connect to the brokers' addresses and ports.
+librdkafka!> Connect to … failed: Permission denied
+librdkafka!> Connect to … failed: Operation not permitted
+librdkafka!> Failed to connect to broker at …: Permission denied
+librdkafka!> Failed to connect to broker at …: Operation not permitted
+any*> connect: permission denied
+any*> connect: operation not permitted
+any*> connect EACCES
+any*> connect EPERM
+any?> java.net.SocketException: Permission denied
+any?> java.net.SocketException: Operation not permitted
+any?> access a socket in a way forbidden by its access permissions
+Note:
 
 == silent plaintext-to-tls tls-to-plaintext
 Note: The server accepts the connection and does not answer: another protocol, or a device in between that holds it.
@@ -184,6 +204,10 @@ librdkafka!> Disconnected: connection reset by peer …in state SSL_HANDSHAKE
 kafka-python!> Unable to connect to any of the names for
 
 == tls-failed
+Note: The server ends the TLS handshake without saying why: behind a load balancer or a route, no server has the name
+that the client sends (SNI); or the listener wants a certificate of the client, or a proxy is in between.
+any*> Received close_notify during handshake
+Note:
 java> SSL handshake failed
 any?> SSLProtocolException: Unexpected handshake message
 librdkafka!> SSL transport error

@@ -173,12 +173,23 @@ any?> NoCredentialsError
 any?> Unable to load region from any of the providers
 any?> get credentials: failed to refresh
 java!> AWS region could not be resolved
+Note: The token server refuses the client id or its secret: correct `clientId` and `clientSecret` (Java), or
+`sasl.oauthbearer.client.id` and `sasl.oauthbearer.client.secret`.
+any?> "error":"invalid_client"
+any?> "error": "invalid_client"
+any?> "errorCode":"invalid_client"
+any?> error response code: 401
+java!> unauthorized_client
+Note: The token server does not give this scope to this client: correct `scope`, or allow the scope there.
+any?> "error":"invalid_scope"
+any?> "error": "invalid_scope"
+Note: No class that fetches tokens is set, so the client uses one that is for tests only: set
+`sasl.login.callback.handler.class` (for OIDC: `OAuthBearerLoginCallbackHandler`), and the URL of the token server.
+java!> No principal name in JWT claim
+java!> OAuthBearerUnsecuredLoginCallbackHandler
 Note: The client cannot fetch a token: see `sasl.oauthbearer.token.endpoint.url`, the client id and secret, the scope,
 and whether the token server's certificate is trusted.
 java!> The token endpoint response
-any?> "error":"invalid_client"
-any?> "error":"unauthorized_client"
-any?> "error":"invalid_scope"
 java!> io.strimzi.kafka.oauth.client
 java!> The token endpoint URL
 librdkafka!> sasl.oauthbearer.config
@@ -187,7 +198,6 @@ java!> encountered reading the token endpoint response
 java!> The OAuth login configuration encountered an error when initializing the AccessTokenRetriever
 java!> No OAuth Bearer tokens in Subject's private credentials
 java!> An internal error occurred while retrieving token from callback handler
-java!> No principal name in JWT claim
 librdkafka!> OAUTHBEARER cannot log in because there is no token available
 librdkafka!> Failed to retrieve JWT token from
 librdkafka!> Must supply an unexpired token

@@ -161,6 +161,7 @@ Note: Another proxy for Kafka does not reach the broker at the address that the 
 that the proxy can reach. 127.0.0.1 is the proxy's own machine or container.
 proxy!> Connection to target cluster on … failed, closing inbound channel
 proxy!> Connection to target cluster on … failed
+proxy!> Outbound connect error, closing inbound channel
 
 == configuration
 Note: The library ruby-kafka sends passwords over TLS only: give it a CA (`ssl_ca_cert`, or `ssl_ca_certs_from_system`), or set

@@ -257,6 +257,10 @@ broker!> [RaftManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Error connecting to node
 broker!> [kafka-raft-outbound-request-thread] Error connecting to node
+Note: The controllers elect no leader: a majority of `controller.quorum.voters` must run, and each must reach the others at
+these addresses. While nodes start one after the other, such lines are normal.
+broker!> Election timed out before receiving sufficient vote responses
+broker!> Election has timed out, backing off for
 Note: This broker does not reach the controllers: see `controller.quorum.voters` and the controllers' listener.
 broker!> Unable to register broker … because of an
 broker!> Unable to send broker heartbeat for

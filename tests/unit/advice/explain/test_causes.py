@@ -59,6 +59,20 @@ TEXTS = {
         ],
         [Fault.LOOPBACK_ADVERTISED],
     ),
+    "a broker that has answered excludes the client's protocol": (
+        [
+            "[info]: Discovered cluster metadata; nodes: b-1.example:9092 (node_id=1)",
+            "[error]: Could not connect to broker b-1.example:9092 (node_id=1): Connection error EOFError: EOFError",
+        ],
+        [Fault.CLOSED],
+    ),
+    "the reasons below an error of a token server are about that server": (
+        [
+            "KafkaException: The OAuth validator configuration encountered an error when initializing the VerificationKeyResolver",
+            "Caused by: java.net.ConnectException: Connection refused",
+        ],
+        [Fault.CREDENTIALS_UNREADABLE],
+    ),
     "two clients with two causes": (
         [unresolved(1), fail(LOCAL.replace("127.0.0.1", "10.1.1.1"), "b.example:9092/bootstrap", "consumer-2")],
         [Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED],
@@ -203,3 +217,33 @@ def test_kproxy_s_own_log() -> None:
 
     assert cause.faults == (Fault.NAME_NOT_RESOLVED,)
     assert "Use `--map`" in render(explained("kproxy: the name 'kafka-2.x.internal' cannot be resolved here"))
+
+
+ANSWER = "[info]: Discovered cluster metadata; nodes: b-1.example:9092 (node_id=1)"
+ENDED = "[error]: Could not connect to broker b-1.example:9092 (node_id=1): Connection error EOFError: EOFError"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (ENDED, ANSWER),
+        ("INFO [Producer clientId=p] Cluster ID: abcdefghijklmnopqrstuv", f"[Consumer clientId=c] kafka: {ENDED}"),
+    ],
+)
+def test_only_an_earlier_answer_to_the_same_client_excludes_its_protocol(lines: tuple[str, ...]) -> None:
+    assert Fault.PLAINTEXT_TO_TLS in only(explained(*lines)).faults
+    assert only(explained(ANSWER, ENDED)).faults == (Fault.CLOSED,)
+
+
+def test_an_advertised_address_is_named_if_a_broker_has_answered() -> None:
+    text = "[Producer clientId=p] Cluster ID: abcdefghijklmnopqrstuv\nTimeoutException: Expiring 3 record(s) for orders-0:30000 ms has passed since batch creation"
+
+    assert "A broker has answered the client, but an advertised address" in render(explained(text))
+
+
+def test_a_timeout_without_an_address_follows_from_a_later_reason_with_one() -> None:
+    timeout = "kafka: Meta data fetch error: OperationTimedOut (Local: Timed out)"
+    cause = only(explained(timeout, fail("Disconnected while requesting ApiVersion", NAME)))
+
+    assert cause.faults[0] is Fault.PLAINTEXT_TO_TLS
+    assert [match.first for match in cause.consequences] == [1]

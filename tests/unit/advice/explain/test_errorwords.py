@@ -64,3 +64,29 @@ def test_each_other_code_has_a_fault() -> None:
 )
 def test_the_classes_of_ruby_kafka(text: str, fault: Fault) -> None:
     assert faults(text) == [fault]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "CoordinatorNotAvailable", "GroupCoordinatorNotAvailable", "coordinator_not_available", ":group_coordinator_not_available",
+        "COORDINATOR_NOT_AVAILABLE", "CoordinatorNotAvailableException", "Broker: Group coordinator not available",
+    ],
+)  # fmt: skip
+def test_a_code_in_each_spelling_of_its_name(spelling: str) -> None:
+    assert faults(f"kafka consumer group: failed to join, reason: {spelling}") == [Fault.NO_COORDINATOR]
+
+
+@pytest.mark.parametrize(
+    "name", ["request_timed_out", "TimeoutException", "UnknownError", "invalid_request", "member_id", "InvalidConfig"]
+)
+def test_a_general_name_alone_is_no_sign_of_kafka(name: str) -> None:
+    assert faults(f"upload failed: {name}") == []
+
+
+@pytest.mark.parametrize("number", [16, 41, 72, 75, 82])
+def test_the_description_of_a_code_is_enough(number: int) -> None:
+    code = codes_by_number()[number]
+
+    assert faults(code.text) == [code.fault]
+    assert faults(f"{code.name}: Some words about it.") == [code.fault]

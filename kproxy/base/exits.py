@@ -33,7 +33,7 @@ def invoke_command(command: click.Command, name: str, arguments: Sequence[str]) 
         click.echo(error.ctx.get_help() if error.ctx else error.format_message())
         return 0
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else name
+        path = error.ctx.command_path if error.ctx else _command_path(command, name, arguments)
         return _complain(USAGE, f"{_lower(error.format_message())} (see '{path} --help')")
     except click.ClickException as error:
         return _complain(USAGE, _lower(error.format_message()))
@@ -45,6 +45,18 @@ def invoke_command(command: click.Command, name: str, arguments: Sequence[str]) 
             traceback.print_exception(error)
         code = USAGE if all(isinstance(cause, ConfigError | NotBegun) for cause in causes) else FAILED
         return _complain(code, *(line for cause in causes for line in _lines(cause)))
+
+
+def _command_path(command: click.Command, name: str, arguments: Sequence[str]) -> str:
+    """Return the words of the subcommand that these arguments name; click's parser of options does not know it."""
+    words = [name]
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        if (subcommand := command.get_command(click.Context(command), word)) is not None:
+            command = subcommand
+            words.append(word)
+    return " ".join(words)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -145,10 +145,17 @@ class ReverseCopy:
             raise self.failure
 
     def undo(self) -> None:
-        """Undo what `prepare` has changed on the source, after the switch was undone."""
+        """Undo what `prepare` has changed on the source, after the switch was undone, as far as that is possible now.
+
+        What stays is used by the next switch. An error must not take the place of what came of this one.
+        """
         self.close()
-        with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
-            undone = Undo(sides, lambda text: self._log(f"reverse copy: {text}"), force=False, dry_run=False).run()
+        try:
+            with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
+                undone = Undo(sides, lambda text: self._log(f"reverse copy: {text}"), force=False, dry_run=False).run()
+        except KproxyError as error:
+            self._log(f"reverse copy: what was prepared on the source stays: {error}")
+            return
         for text in [*undone.remaining, *undone.failed]:
             self._log(f"reverse copy: stays: {text}")
 

@@ -147,7 +147,8 @@ class _Run:
         if "portforward" in parts:
             rounds = self._options.rounds
             self.result["portforward"] = portforward.measure(self._options.quick, rounds, _progress, _say)
-        for name, measure in (("held", held.measure), ("shared", shared.measure), ("fleet", fleet.measure)):
+        held_loads = functools.partial(held.measure, functools.partial(fnmatch.fnmatch, pat=self._options.only or "*"))
+        for name, measure in (("held", held_loads), ("shared", shared.measure), ("fleet", fleet.measure)):
             if name in parts:
                 self.result[name] = measure(self._options.rounds, _progress, _say)
 

@@ -1,4 +1,4 @@
-"""The time for which a switch holds writes: three kproxies, a hundred producers, two clusters, Spark, all real."""
+"""The time for which a switch holds writes: three kproxies, many producers, two clusters, Spark, all real."""
 
 from __future__ import annotations
 
@@ -7,50 +7,79 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.machine import BenchError, start, stop
 
-CLIENTS, KPROXIES = 100, 3
-_PARTITIONS = 3
+KPROXIES = 3
 _TIMEOUT_S = 120.0
 
 
-def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, float]:
-    """Measure the hold and its parts, and the longest wait of a record.
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The producers, each of which writes ten records a second to all partitions in turn."""
 
-    Returns medians in seconds, and the records of all rounds that failed, were lost or were duplicated.
+    producers: int
+    partitions: int
+
+    @property
+    def name(self) -> str:
+        return f"c{self.producers}-p{self.partitions}"
+
+
+LOADS = (Load(10, 50), Load(100, 50))
+
+
+def measure(
+    wanted: Callable[[str], bool], rounds: int, progress: Callable[[str], None], say: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Measure the hold and its parts, a dry-run before it, and the longest wait of a record, by the name of the load.
+
+    Returns medians in seconds, the longest hold, and the records of all rounds that failed, were lost or were
+    duplicated.
     """
     from kproxy.base.errors import KproxyError
     from kproxy.dev.devcluster import DevCluster
     from tests.harness.clients.spark import connector, session, settings, spark_home
     from tests.harness.clusters.steady import STEADY
 
-    taken = []
+    results: dict[str, dict[str, float]] = {}
     try:
         with ExitStack() as running:
             enter = running.enter_context
             home = spark_home(Path(enter(tempfile.TemporaryDirectory())))
             blue, green = (enter(DevCluster(1, properties=STEADY, progress=progress)) for _ in range(2))
             spark = enter(session(home, settings(spark_master="local[2,2]", spark_jars=connector())))
-            for turn in range(rounds):
-                progress(f"switch {turn + 1}")
-                taken.append(_round(spark, blue.direct_bootstrap, green.direct_bootstrap))
-                say(", ".join(f"{name} {value:.3g}" for name, value in taken[-1].items()))
+            for load in LOADS:
+                if not wanted(load.name):
+                    continue
+                taken = []
+                for turn in range(rounds):
+                    progress(f"{load.name}: switch {turn + 1}")
+                    taken.append(_round(spark, load, blue.direct_bootstrap, green.direct_bootstrap))
+                    say(f"{load.name}: " + ", ".join(f"{name} {value:.3g}" for name, value in taken[-1].items()))
+                results[load.name] = _summarize(taken)
     except KproxyError as error:
         raise BenchError(f"a switch: {error}") from None
-    return {
-        name: sum(round_result[name] for round_result in taken)
+    return results
+
+
+def _summarize(taken: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    figures = {
+        name: sum(figures[name] for figures in taken)
         if name in ("records", "wrong")
-        else round(statistics.median(round_result[name] for round_result in taken), 3)
+        else round(statistics.median(figures[name] for figures in taken), 3)
         for name in taken[0]
     }
+    return {**figures, "held_max": round(max(figures["held"] for figures in taken), 3)}
 
 
-def _round(spark: Any, source: str, target: str) -> dict[str, float]:
+def _round(spark: Any, load: Load, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.clusters.endpoints import ClusterEndpoints
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.prepare.preparation import Preparation
@@ -60,12 +89,12 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.switch.operations import switch_clients
     from kproxy.migrate.switch.switch_run import SwitchContext
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
-    from tests.harness.migration.moving import rows, topics
+    from tests.harness.migration.moving import topics
     from tests.harness.migration.switched import TOKEN, Switched
-    from tests.harness.topics import unique
+    from tests.harness.topics import read_topic, unique
 
     topic, endpoints = unique("bench"), ClusterEndpoints.from_addresses(source, target)
-    topics(source, {topic: _PARTITIONS}, 1)
+    topics(source, {topic: load.partitions}, 1)
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
         kproxies = [
@@ -81,7 +110,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
         migration = Migration(*servers, unique("mv"), topics=TopicSelection((topic,)), switch=section)
         with ClusterPair(migration, endpoints) as sides:
             Preparation(sides, sides.examine(0.0), lambda _: None).run()
-        words = [topic, str(CLIENTS), *(kproxy.bootstrap for kproxy in kproxies)]
+        words = [topic, str(load.partitions), str(load.producers), *(kproxy.bootstrap for kproxy in kproxies)]
         process = start(
             [sys.executable, "-m", "bench.heldjob", *words], [], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -102,6 +131,9 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
                         f"{finding.severity}: {finding.subject}: {finding.text}" for finding in findings
                     ),
                 )
+                began = time.monotonic()
+                switch_clients(context, lambda _: None, dry_run=True, reversible=False)
+                dry_run_s = time.monotonic() - began
                 switch_result = switch_clients(context, lambda _: None, dry_run=False, reversible=False)
             if (
                 switch_result.drive_result is None
@@ -112,16 +144,19 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
             outcome = json.loads(process.communicate(b"end\n", timeout=_TIMEOUT_S)[0])
         finally:
             stop(process)
-        values = [row[2] for number in range(_PARTITIONS) for row in rows(target, topic, number)]
+        values = [message.value() for message in read_topic(target, topic, load.partitions)]
         wrong = len(outcome["failed"]) + abs(outcome["acked"] - len(values)) + len(values) - len(set(values))
         timings = switch_result.timings
         assert timings is not None
         return {
             "held": switch_result.drive_result.held_seconds,
+            **{f"from_{stage}": seconds for stage, seconds in switch_result.drive_result.stage_starts.items()},
+            "drain": timings.drain,
             "copy": timings.copy,
             "verify": timings.verify,
             "translate": timings.translate,
             "longest": outcome["longest_s"],
+            "dry_run": dry_run_s,
             "records": outcome["acked"],
             "wrong": wrong,
         }

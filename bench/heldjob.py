@@ -1,6 +1,6 @@
 """Many idempotent librdkafka producers, as a process: each writes a record at intervals until its input ends.
 
-python -m bench.heldjob TOPIC COUNT BOOTSTRAP…      prints "flows" when all have written; last one JSON object
+python -m bench.heldjob TOPIC PARTITIONS COUNT BOOTSTRAP…   prints "flows" when all have written; at its end JSON
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 _PAUSE = 0.1
 
 
-def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
+def run(topic: str, partitions: int, count: int, bootstraps: list[str]) -> dict[str, Any]:
     """Return how many records were acknowledged, the errors of the others, and the longest wait of one."""
     outcome: dict[str, Any] = {"acked": 0, "failed": [], "longest_s": 0.0}
     wrote: set[int] = set()
 
-    def send(number: int) -> None:
+    def send(number: int, turn: int) -> None:
         sent = time.monotonic()
 
         def done(error: object, _: object) -> None:
@@ -32,7 +32,7 @@ def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
             outcome["longest_s"] = max(outcome["longest_s"], round(time.monotonic() - sent, 3))
             wrote.add(number)
 
-        producers[number].produce(topic, f"{number}-{sent}", partition=number % 3, on_delivery=done)
+        producers[number].produce(topic, f"{number}-{sent}", partition=(number + turn) % partitions, on_delivery=done)
 
     producers = [
         Producer(
@@ -45,12 +45,13 @@ def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
         )
         for number in range(count)
     ]
-    announced = False
+    announced, turn = False, 0
     while not select.select([sys.stdin], [], [], 0)[0]:
         began = time.monotonic()
         for number, producer in enumerate(producers):
-            send(number)
+            send(number, turn)
             producer.poll(0)
+        turn += 1
         if not announced and len(wrote) == count:
             announced = True
             sys.stdout.write("flows\n")
@@ -62,4 +63,4 @@ def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3:])) + "\n")
+    sys.stdout.write(json.dumps(run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])) + "\n")

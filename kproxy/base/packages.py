@@ -12,7 +12,8 @@ from pathlib import Path
 DISTRIBUTION = "kafka-kproxy"
 
 # The packages to install for a module; a module that is not listed has a package of the same name.
-_PACKAGES = {"cramjam": "cramjam crc32c", "crc32c": "cramjam crc32c", "confluent_kafka": "confluent-kafka"}
+_MIGRATE = "cramjam crc32c xxhash"
+_PACKAGES = {"cramjam": _MIGRATE, "crc32c": _MIGRATE, "xxhash": _MIGRATE, "confluent_kafka": "confluent-kafka"}
 
 
 def explain_missing(error: ModuleNotFoundError) -> str | None:
@@ -25,7 +26,9 @@ def explain_missing(error: ModuleNotFoundError) -> str | None:
         return None
     package = _PACKAGES.get(module, module)
     needed = "packages that are" if " " in package else "a package that is"
-    return f"this needs {needed} not installed ({package.replace(' ', ' and ')}): {install_command(package)}"
+    *others, last = package.split()
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"this needs {needed} not installed ({names}): {install_command(package)}"
 
 
 def install_command(package: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -24,6 +24,7 @@ from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import DEFAULT_MAX_BATCH, Job, PartitionState, Slice, SliceResult
 from kproxy.migrate.copier.statetopic import find_job
+from kproxy.migrate.copy.driverround import DriverRounds
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.retention import RetentionWatch
 from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, task_rate
@@ -39,6 +40,8 @@ from kproxy.spark.tasks import first_line
 _DEFAULT_BYTES_PER_OFFSET = 1000.0
 # Pause of the driver when there is nothing to copy, or the copy is paused, in seconds.
 _IDLE_PAUSE = 1.0
+# Pause when there is nothing to copy while writes are held, in seconds.
+_SHORT_PAUSE = 0.02
 # Pause after a round without progress, in seconds.
 _STUCK_PAUSE = 3.0
 # How often the driver cancels the job of a round, in seconds: Spark ignores a cancellation that comes before the job.
@@ -73,9 +76,12 @@ class CopyRun:
         self._state_reader = StateReader(target, spec.name)
         self._retention = RetentionWatch(spec.retention_ms)
         self._check_allowed = check_allowed or self._check_not_switched
+        self._driver_rounds = DriverRounds(source, target) if spec.small_rounds_in_driver else None
         self._group = f"kproxy migrate {spec.name}"
         self.progress = CopyProgress(spec.name, spec.repartition)
         self._no_more_rounds = threading.Event()  # start no further round
+        self._pause_ended = threading.Event()
+        self._idle_pause = _IDLE_PAUSE
         self._finished = threading.Event()  # the last round is over
         # True: cancel the round. False: the last round is over. A SimpleQueue, because a signal handler may put into it
         # at any moment; an Event has a lock that the interrupted thread may hold.
@@ -125,10 +131,18 @@ class CopyRun:
             self._source.close()
             self._target.close()
             self._state_reader.close()
+            if self._driver_rounds is not None:
+                self._driver_rounds.close()
+
+    def hurry(self) -> None:
+        """Copy new records at once from now on: writes are held for as long. Call it from another thread."""
+        self._idle_pause = _SHORT_PAUSE
+        self._pause_ended.set()
 
     def finish_round(self) -> None:
         """Stop after the current round. Call it from another thread."""
         self._no_more_rounds.set()
+        self._pause_ended.set()
 
     def cancel(self) -> None:
         """Stop now, and cancel the tasks of the current round; `run` returns within a few seconds.
@@ -177,7 +191,7 @@ class CopyRun:
             if not slices:
                 if not self._spec.follow:
                     return
-                self._no_more_rounds.wait(_IDLE_PAUSE)
+                self._wait_for_records()
                 continue
             number += 1
             results = self._round(number, len(snapshot.resume_offsets), slices)
@@ -188,6 +202,10 @@ class CopyRun:
                 self._no_more_rounds.wait(_STUCK_PAUSE)
             else:
                 stall_deadline = time.monotonic() + self._spec.stall_timeout
+
+    def _wait_for_records(self) -> None:
+        self._pause_ended.wait(self._idle_pause)
+        self._pause_ended.clear()
 
     def _report_problem(self, text: str) -> None:
         self.progress.problem = text
@@ -269,18 +287,12 @@ class CopyRun:
         return place[0] in self._spec.repartition and application_has_committed(self._source_address, *place, begin)
 
     def _round(self, number: int, state_partitions: int, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
-        slots = max(1, int(self._context.defaultParallelism))
-        tasks = pack_tasks(slices, slots)
-        if rate := task_rate(self._spec.max_rate, slots, tasks):
-            tasks = [[replace(slice_, rate=rate) for slice_ in task] for task in tasks]
-        size = sum(size for size, _ in slices)
-        self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
-        self._context.setJobDescription(
-            f"kproxy migrate {self._spec.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
-        )
         self.progress.round = number
         job = Job(self._spec.name, state_partitions)
-        results = self._run_spark_job(tasks, make_copy_task(self._source_address, self._target_address, job))
+        if self._driver_rounds is not None and self._driver_rounds.can_copy(slices):
+            results = self._driver_rounds.copy(job, slices, self._spec.max_rate, lambda: self._round_cancelled)
+        else:
+            results = self._run_spark_job(job, slices)
         begins = {(slice_.topic, slice_.partition): max(slice_.begin, slice_.skip_to) for _, slice_ in slices}
         results = [self._excuse_deleted(result, begins[result.topic, result.partition]) for result in results]
         for result in results:
@@ -302,11 +314,22 @@ class CopyRun:
                 return replace(result, stuck="", is_final=False)
         return result
 
-    def _run_spark_job(self, tasks: list[list[Slice]], task: Callable[..., Iterator[SliceResult]]) -> list[SliceResult]:
+    def _run_spark_job(self, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
         """Run a Spark job and return the results of its tasks, or nothing if it failed.
 
         What the tasks had committed stays committed.
         """
+        slots = max(1, int(self._context.defaultParallelism))
+        tasks = pack_tasks(slices, slots)
+        if rate := task_rate(self._spec.max_rate, slots, tasks):
+            tasks = [[replace(slice_, rate=rate) for slice_ in task] for task in tasks]
+        size = sum(size for size, _ in slices)
+        self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
+        self._context.setJobDescription(
+            f"kproxy migrate {self._spec.name}: round {self.progress.round}, {len(slices)} partitions, about"
+            f" {size / 1e6:,.0f} MB"
+        )
+        task = make_copy_task(self._source_address, self._target_address, job)
         try:
             return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(task).collect())
         except Exception as error:

@@ -53,6 +53,8 @@ class CopySpec:
     """Without `follow`, the run ends after this many seconds without progress."""
     take_over: bool = False
     """True to end another driver that copies this migration."""
+    small_rounds_in_driver: bool = False
+    """True to copy small rounds without a Spark job."""
     grace: float = 40.0
     """Maximum time for which the other driver may continue its round, in seconds."""
 

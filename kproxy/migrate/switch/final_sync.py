@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
@@ -42,11 +42,14 @@ from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwri
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import ClientSelection, describe_open_transactions
 from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
+from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.runner import run_verification
 
 EndOffsets = Mapping[TopicPartition, int]
 
 _RETRY_INTERVAL = 0.1
+# How often is checked whether the last records are copied.
+_COPY_INTERVAL = 0.02
 # How long an end that does not move may be behind the last record: followers that have not got it, transactions that
 # have just been ended.
 _SETTLE_TIMEOUT, _SETTLE_INTERVAL = 5.0, 0.05
@@ -122,6 +125,7 @@ class FinalSync:
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
         self._copy: CopyRun | None = None
+        self._driver_hashing: DriverHashing | None = None
         self.partitions: list[TopicPartition] = []
 
     def __enter__(self) -> FinalSync:
@@ -148,9 +152,12 @@ class FinalSync:
         self._state_reader = StateReader(self.endpoints.target, self.migration.name)
         self._stack.callback(self._state_reader.close)
         self._state_reader.read()
+        self._driver_hashing = DriverHashing(self.endpoints.source, self.endpoints.target, self.log)
+        self._stack.callback(self._driver_hashing.close)
         if not self.migration.wave and not any(map(self.migration.selects_topic, list_topics(self.endpoints.source))):
             return
         scope = build_copy_spec(self.migration, self.endpoints, follow=True, take_over=take_over)
+        scope = replace(scope, small_rounds_in_driver=True)
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
         copy = self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
@@ -210,6 +217,11 @@ class FinalSync:
 
     # While writes are held
 
+    def hurry(self) -> None:
+        """Copy new records at once from now on: writes are about to be held."""
+        if self._copy is not None:
+            self._copy.hurry()
+
     @_timed
     def drain(self, until: float) -> None:
         """End the open transactions on the source. Raises FinalSyncError."""
@@ -265,6 +277,7 @@ class FinalSync:
             self.migration.name,
             others_write=self.others_write,
             selects_topic=self.migration.selects_topic,
+            driver_hashing=self._driver_hashing,
         )
         unverified = [partition for partition in report.partitions if not partition.is_complete]
         if unverified:
@@ -373,7 +386,7 @@ class FinalSync:
             self._check_deadline(
                 until, f"partition {partition} of {topic} was not copied to its end in time{_more_text(behind)}"
             )
-            time.sleep(_RETRY_INTERVAL)
+            time.sleep(_COPY_INTERVAL)
 
 
 def read_offsets(

@@ -272,5 +272,6 @@ class SyncedSwitch(SwitchRun):
             setup.during_hold(sync, until)
             sync.check_source_idle(until)
 
+        sync.hurry()
         tasks = {Work.DRAIN: sync.drain, Work.COPY: sync.copy, Work.VERIFY: sync.verify, Work.TRANSLATE: translate}
         return self.drive_switch(journal, setup.kind, setup.target_upstream, complete_entry, tasks)

@@ -3,6 +3,7 @@
 compaction        the records that compaction may have removed from one side
 comparison        one partition during its verification
 differences       the first differing record of a partition, and how it differs (pure)
+driverhashing     hashes of few records, which the driver reads itself
 hashing           reads both sides with Spark's Kafka source: hashes, and single records
 pieces            ranges of the source and of the target, their jobs, and how blocks compare (pure)
 report            the report for a terminal and as JSON (pure)

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.verify.differences import BytesDigest, Difference, RecordComparison, RecordDigest
-from kproxy.migrate.verify.pieces import BLOCK_BITS, EXTRA, BlockSums, PartitionPiece, RunLookup, build_lookup
+from kproxy.migrate.verify.pieces import BLOCK_BITS, EXTRA, BlockSums, PartitionPiece, RunLookup, Sides, build_lookup
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 
@@ -120,10 +120,7 @@ def read_both_sides(spark: Any, source: str, target: str, pieces: Sequence[Parti
     return source_frame, target_frame
 
 
-Side = dict[TopicPartition, dict[int, BlockSums]]
-
-
-def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Side, Side]:
+def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> Sides:
     """Return the sums by topic, partition and block, of the source and of the target, with one Spark job."""
     from pyspark.sql.functions import expr
 
@@ -141,7 +138,7 @@ def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[Partition
         expr("sum(h & 4294967295L) as low"),
         expr("min(offset) as first"),
     )
-    sums_by_side: tuple[Side, Side] = {}, {}
+    sums_by_side: Sides = {}, {}
     for row in sums.collect():
         block_sums = BlockSums(row["n"], row["x"], row["high"], row["low"], row["first"])
         sums_by_side[row["side"]].setdefault((row["topic"], row["partition"]), {})[row["block"]] = block_sums

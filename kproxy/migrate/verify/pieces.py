@@ -223,6 +223,12 @@ class BlockSums:
 
 EMPTY = BlockSums()
 
+Side = dict[TopicPartition, dict[int, BlockSums]]
+"""The sums of one side by topic and partition, and by block."""
+
+Sides = tuple[Side, Side]
+"""Those of the source, and of the target."""
+
 
 @dataclass(frozen=True, slots=True)
 class PieceVerdict:

@@ -14,6 +14,7 @@ from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
+from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.results import (
     VerificationReport,
     VerifiedRange,
@@ -39,12 +40,14 @@ def run_verification(
     others_write: bool | None = None,
     selects_topic: Callable[[str], bool] | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
+    driver_hashing: DriverHashing | None = None,
 ) -> VerificationReport:
     """Compare the copied offsets of a migration that are not verified yet, and save the result unless it is a sampling.
 
     `full`: compare all copied offsets. `others_write`: clients that were routed to the target have written there, and
     their records are no difference; None: as the journal of switches says. `selects_topic`: of which source topics;
-    None: of all but those of waves that are on the target, where clients write.
+    None: of all but those of waves that are on the target, where clients write. `driver_hashing` reads few records
+    without a Spark job; None if Spark reads them all.
     """
     last = read_last_switch(target, name)
     parts_write = _clients_write(last)[0] if others_write is None else others_write
@@ -64,6 +67,7 @@ def run_verification(
             others_write=parts_write,
             clients_write=lambda: parts_write or any(_clients_write(read_last_switch(target, name))),
             read_copied_ends=lambda: _read_copied_ends(cluster, topic),
+            driver_hashing=driver_hashing,
         )
         copied = {place: part for place, part in parse_copied_partitions(values).items() if selects(place[0])}
         topics = {topic: migrated for topic, migrated in migrated_topics(values).items() if selects(topic)}

@@ -23,11 +23,13 @@ from kproxy.migrate.spec.migration import SOURCE, TARGET
 from kproxy.migrate.verify.compaction import explain_missing
 from kproxy.migrate.verify.comparison import PartitionComparison, skip_comparison, start_comparison, uncopied_partition
 from kproxy.migrate.verify.differences import match_moved
+from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.hashing import find_first_differences, hash_blocks, to_upstream_error
 from kproxy.migrate.verify.pieces import (
     BLOCK_BITS,
     PartitionPiece,
     PieceVerdict,
+    Sides,
     compare_blocks,
     plan_jobs,
     sample_blocks,
@@ -71,9 +73,11 @@ class Verification:
         on_progress: Callable[[str], None] = lambda _: None,
         others_write: bool = False,
         clients_write: Callable[[], bool] = lambda: False,
+        driver_hashing: DriverHashing | None = None,
     ) -> None:
         """Create a verification.
 
+        `driver_hashing` reads few records without a Spark job; None if Spark reads them all.
         `others_write`: records of clients between the copied ones on the target are no difference. `clients_write`:
         whether clients may write to the target now, so that records after the last copied one cannot be judged.
         `read_copied_ends` reads the current copied ends from the state topic.
@@ -81,6 +85,7 @@ class Verification:
         self._others_write = others_write
         self._clients_write, self._read_copied_ends = clients_write, read_copied_ends
         self._spark, self._source, self._target = spark, source, target
+        self._driver_hashing = driver_hashing
         self._sample_share, self._show_bytes, self._full = sample_share, show_bytes, full
         self._save: SaveRanges = save if sample_share is None else lambda _: None
         self._on_progress = on_progress
@@ -232,15 +237,21 @@ class Verification:
         return piece.part(begin, piece.end)
 
     def _judge(self, job: Sequence[PartitionPiece]) -> list[PieceVerdict]:
-        few = sum(piece.end - piece.begin for piece in job) <= SHORT_JOB_OFFSETS
-        with tuned_for_short_job(self._spark) if few else nullcontext():
-            source, target = self._run_job(lambda: hash_blocks(self._spark, self._source, self._target, job))
+        source, target = self._hash(job)
         return [
             compare_blocks(
                 piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write
             )
             for piece in job
         ]
+
+    def _hash(self, job: Sequence[PartitionPiece]) -> Sides:
+        """Return the sums of both sides, with a Spark job unless the driver can read so few records itself."""
+        if self._driver_hashing is not None and (sides := self._driver_hashing.hash_blocks(job)) is not None:
+            return sides
+        few = sum(piece.end - piece.begin for piece in job) <= SHORT_JOB_OFFSETS
+        with tuned_for_short_job(self._spark) if few else nullcontext():
+            return self._run_job(lambda: hash_blocks(self._spark, self._source, self._target, job))
 
     def _run_job(self, job: Callable[[], T]) -> T:
         """Run a Spark job, and replace its long error by one line."""

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.records.codecs import NONE, ZSTD, decompress
+from kproxy.protocol.records.codecs import LIMIT, NONE, ZSTD, decompress
 from kproxy.protocol.records.encoding import RecordEntry, encode_tail
 from kproxy.protocol.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, read_batches
 from kproxy.protocol.records.varint import read_varint, wrap_int64
@@ -38,18 +38,18 @@ def decode_records(batch: Batch) -> list[Record]:
     ]
 
 
-def decode_entries(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
+def decode_entries(batch: Batch, first: int, end: int, limit: int = LIMIT) -> Iterator[list[RecordEntry]]:
     """Yield the records with offsets from `first` to before `end`, at most `MAX_RECORDS_AT_ONCE` at a time.
 
-    Their tails are not decoded.
+    Their tails are not decoded. `limit`: the largest decompressed size of the batch, in bytes.
     """
     if batch.magic == 2:
-        return walk_records(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
-    return _convert_messages(batch, first, end)
+        return walk_records(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec, limit)), 0, first, end)
+    return _convert_messages(batch, first, end, limit)
 
 
-def _convert_messages(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
-    within = (record for record in _messages(batch) if first <= record.offset < end)
+def _convert_messages(batch: Batch, first: int, end: int, limit: int) -> Iterator[list[RecordEntry]]:
+    within = (record for record in _messages(batch, limit) if first <= record.offset < end)
     while entries := [
         RecordEntry(record.offset, record.timestamp, encode_tail(record.key, record.value))
         for record in islice(within, MAX_RECORDS_AT_ONCE)
@@ -176,7 +176,7 @@ def _sized(content: bytes, at: int) -> tuple[bytes | None, int]:
     return content[at:after], after
 
 
-def _messages(batch: Batch) -> Iterator[Record]:
+def _messages(batch: Batch, limit: int = LIMIT) -> Iterator[Record]:
     """Yield the records of a message of magic 0 or 1: itself, or those that it contains compressed (KIP-31, KIP-32)."""
     key, value = _key_and_value(batch)
     codec = batch.codec
@@ -185,7 +185,7 @@ def _messages(batch: Batch) -> Iterator[Record]:
         return
     if value is None or codec >= ZSTD:
         raise malformed(f"the message at offset {batch.base_offset} claims to contain messages, but contains none")
-    plain = decompress(value, codec)
+    plain = decompress(value, codec, limit)
     # Two passes: there may be very many, and the first one needs a value of the last one.
     last, size = -1, 0
     for inner in read_batches(memoryview(plain)):

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import CopySpec
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.report.status import read_status, status_lines
+from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.report import render_text
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange
 from kproxy.migrate.verify.runner import run_verification as verify_migration
@@ -132,11 +134,27 @@ def copied(
 
 
 def verify(spark: Any, bootstrap: str, parts: Sequence[CopiedPartition], **more: Any) -> VerificationReport:
+    """Read the records with Spark; and before, if nothing is said to be saved, in the driver, with the same result."""
     kept = more.pop("kept", {})
     topics = {one.topic: MigratedTopic(one.topic, one.target_topic) for one in parts}
     ends = {one.target_where: CopiedEnd(one.target_next) for one in parts}
-    run = Verification(spark, bootstrap, bootstrap, **({"read_copied_ends": lambda: ends} | more))
-    return run.run("test", {(one.topic, one.partition): one for one in parts}, kept, topics)
+
+    def run(**hashing: Any) -> VerificationReport:
+        run = Verification(spark, bootstrap, bootstrap, **({"read_copied_ends": lambda: ends} | more | hashing))
+        return run.run("test", {(one.topic, one.partition): one for one in parts}, kept, topics)
+
+    def numbers(report: VerificationReport) -> list[tuple[PartitionResult, str]]:
+        return [(one, one.kept.digest_text) for one in report.partitions]
+
+    by_driver = None
+    if not more.keys() & {"save", "sample_share"}:
+        refused: list[str] = []
+        with closing(DriverHashing(bootstrap, bootstrap, refused.append)) as driver_hashing:
+            by_driver = run(driver_hashing=driver_hashing)
+        assert refused == []
+    by_spark = run()
+    assert by_driver is None or numbers(by_driver) == numbers(by_spark)
+    return by_spark
 
 
 def of(report: VerificationReport, partition: int) -> PartitionResult:

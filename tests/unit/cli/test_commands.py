@@ -297,8 +297,8 @@ def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
         (
             ModuleNotFoundError("No module named 'cramjam'", name="cramjam"),
             1,
-            "kproxy: this needs packages that are not installed (cramjam and crc32c):"
-            f" {install_command('cramjam crc32c')}\n",
+            "kproxy: this needs packages that are not installed (cramjam, crc32c and xxhash):"
+            f" {install_command('cramjam crc32c xxhash')}\n",
         ),
         (
             ModuleNotFoundError("No module named 'kproxy.x'", name="kproxy.x"),

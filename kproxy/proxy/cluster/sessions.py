@@ -19,27 +19,24 @@ from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
-from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.greeting import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClientRoute, ClusterUpdate, DialNode, LocaliseForHost, Routes
 from kproxy.proxy.cluster.clusteraccess import ClusterAccess
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
+from kproxy.proxy.cluster.nodecalls import NodeCalls
 from kproxy.proxy.cluster.observers import ReadLabels, SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
 from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection, Verify
 from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.metrics.counters import NodeCounters
-from kproxy.proxy.relay.calls import Calls, SessionCalls
+from kproxy.proxy.relay.calls import SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.switching.caps import CAPS
 from kproxy.proxy.watch.feed import SessionLabels
 
 if TYPE_CHECKING:
@@ -79,7 +76,7 @@ class Sessions:
         self._metrics = metrics
         self._tasks = tasks
         self._routes: Routes = {"": ClientRoute(config, dial, localise, _new_unit(config, pump) if switches else None)}
-        self._calls: dict[tuple[str, int | None], tuple[NodeCounters, Calls]] = {}
+        self._calls = NodeCalls(metrics, config.name)
         self._pending = PendingConnections(client_tls(config), self._routes, node_exists, self._on_connected)
         self._connections: dict[ClientConnection, None] = {}
         self.drained = asyncio.Event()  # set while there is no connection
@@ -148,7 +145,7 @@ class Sessions:
         """Open the session. Raises OSError if the client has already disconnected."""
         route = connection.present_route
         counters = self._metrics.node(self._name, upstream.label)
-        calls = self._calls_of(upstream, counters, route.unit)
+        calls = self._calls.of(upstream, counters, switches=route.unit is not None)
         try:
             conversation = Conversation(
                 calls if route.unit is None else SessionCalls(calls),  # which notes the APIs that are used
@@ -189,29 +186,6 @@ class Sessions:
         if connection.requested_key is not None and upstream.key is None:
             loop.call_later(_BOOTSTRAP_SESSION_SECONDS, partial(connection.drain, gracefully=True))
 
-    def _calls_of(self, upstream: VerifiedConnection, counters: NodeCounters, unit: SwitchableUnit | None) -> Calls:
-        """Return the calls towards a node, which all sessions share.
-
-        Those of forgotten nodes go together with their counters.
-        """
-        label, newest = upstream.label, upstream.newest_versions
-        cached = self._calls.get((label, newest))
-        if cached is not None and cached[0] is counters:
-            return cached[1]
-        nodes = self._metrics.nodes
-        self._calls = {
-            (node_label, versions): cached_calls
-            for (node_label, versions), cached_calls in self._calls.items()
-            if nodes.get((self._name, node_label)) is cached_calls[0]
-        }
-        highest = CAPS if unit else TABLE_VERSIONS
-        if newest is not None and newest < ApiKey.API_VERSIONS.newest:
-            # kproxy answers a newer version itself, as the broker would: that costs no round trip.
-            highest = {**highest, ApiKey.API_VERSIONS: newest}
-        calls = Calls(counters.call, highest)
-        self._calls[label, newest] = counters, calls
-        return calls
-
     def _open(self) -> list[tuple[ClientConnection, Session]]:
         return [(connection, connection.session) for connection in self._connections if connection.session is not None]
 
@@ -232,7 +206,8 @@ class Sessions:
         if becomes_switchable:
             self._make_switchable()
         elif not update.switches and cluster_route.unit is not None:
-            cluster_route.unit, self._calls = None, {}  # open sessions stay as they are
+            cluster_route.unit = None
+            self._calls.clear()  # open sessions stay as they are
             for name in self._routes.keys() - {""}:
                 del self._routes[name]
             for connection, _ in self._open():
@@ -272,7 +247,7 @@ class Sessions:
         """Prepare for a switch. The requests that open sessions leave unanswered count from now on."""
         route = self._routes[""]
         unit = route.unit = _new_unit(route.config, self._pump)
-        self._calls = {}
+        self._calls.clear()
         for connection, session in self._open():
             if connection.unit is not None:  # of an earlier time at which it could be switched
                 connection.unit.session_ended(session, connection.peer.host)

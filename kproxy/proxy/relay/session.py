@@ -9,7 +9,7 @@ Back-pressure is a short write: a side that has not taken everything keeps the r
 side until it has. A side keeps at most one chunk, and of a response that is being rewritten what the rewrite room may
 hold. The memory for a session is bounded whatever the size of a frame.
 
-The module has a little over 300 lines: what runs for each chunk stays together, as a call into another module costs.
+The module is longer than others: what runs for each chunk stays together, as a call into another module costs.
 """
 
 from __future__ import annotations

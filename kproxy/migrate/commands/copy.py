@@ -22,9 +22,8 @@ from kproxy.migrate.commands.arguments import FILE, JSON, MASTER
 from kproxy.migrate.copier.requests import TopicPartition
 
 if TYPE_CHECKING:
-    from kproxy.base.diagnostic import Diagnostic
     from kproxy.migrate.copy.copyrun import CopyRun
-    from kproxy.migrate.journal.switch_journal import SwitchEntry
+    from kproxy.migrate.report.status import MigrationStatus
     from kproxy.migrate.spec.migration import Migration
 
 _INCOMPLETE = 1
@@ -248,7 +247,7 @@ def status(file: Path, as_json: bool) -> int:
     """Show the status of the migration, read from the target cluster alone.
 
     If waves are on the target, the source is asked too: a topic of such a wave that is still written or read there is a
-    warning.
+    warning. After a --reversible switch, the source is asked for what was copied back.
 
     The exit code is 0, 1 if a topic of the target no longer exists, or is not the one to which records were copied, or
     if there is a warning, or 2 if the target cannot be reached.
@@ -260,27 +259,33 @@ def status(file: Path, as_json: bool) -> int:
     migration = read_migration(file)
     with open_target(migration) as target:
         migration_status = read_status(target, migration.name, tuple(migration.waves))
-    migration_status = replace(migration_status, alarms=_read_alarms(migration, migration_status.last_switch))
+    migration_status = _with_source_side(migration, migration_status)
     if as_json:
         click.echo(migration_status.to_json())
     else:
         for line in status_lines(migration_status):
             click.echo(line)
-    return _INCOMPLETE if migration_status.lost_topics or migration_status.alarms else 0
+    return _INCOMPLETE if migration_status.has_warnings else 0
 
 
-def _read_alarms(migration: Migration, last: SwitchEntry | None) -> tuple[Diagnostic, ...]:
-    """Return what still uses topics on the source that have moved with waves."""
+def _with_source_side(migration: Migration, migration_status: MigrationStatus) -> MigrationStatus:
+    """Return the status with what the source tells: uses of topics that have moved with waves, and copies back."""
     from kproxy.base.diagnostic import WARNING, Diagnostic
     from kproxy.base.errors import KproxyError
     from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.report.reversecopies import copied_back_now, read_reverse_copies
     from kproxy.migrate.switch.wave_alarms import check_moved_waves
 
-    if last is None or not last.waves_on_target:
-        return ()
+    last = migration_status.last_switch
+    waves = copied_back_now(last)
+    if last is None or not (waves or last.waves_on_target):
+        return migration_status
     try:
         with open_endpoints(migration) as endpoints:
-            return tuple(check_moved_waves(endpoints, migration, last))
+            alarms = tuple(check_moved_waves(endpoints, migration, last))
+            copies = read_reverse_copies(migration, waves, endpoints.source)
     except KproxyError as error:
         text = f"it is not known whether topics of waves are still used there: {error}"
-        return (Diagnostic(WARNING, "source", text),)
+        alarms = (Diagnostic(WARNING, "source", text),) if last.waves_on_target else ()
+        copies = read_reverse_copies(migration, waves, error)
+    return replace(migration_status, alarms=alarms, reverse_copies=copies)

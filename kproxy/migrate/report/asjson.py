@@ -26,8 +26,10 @@ def record_to_json(record: MigrationRecord) -> dict[str, Any]:
         ],
         "copy": json.loads(record.status.to_json()),
         "verified": _verified_to_json(record.status),
-        "copy_back": None if record.back is None else json.loads(record.back.to_json()),
-        "verified_back": None if record.back is None else _verified_to_json(record.back),
+        "reverse_copies": [
+            {**copy.to_json(), "verified": [] if copy.status is None else _verified_to_json(copy.status)}
+            for copy in record.reverse_copies
+        ],
         "positions": [
             {"group": group, "target_topic": topic, "partition": partition, "offset": offset}
             for group, offsets in record.positions.items()

@@ -22,7 +22,6 @@ def find_doubts(record: MigrationRecord) -> list[Diagnostic]:
     """Return what the record does not prove, the worst first."""
     doubts = [
         *_copy_doubts(record.status, "copy"),
-        *([] if record.back is None else _copy_doubts(record.back, "copy back")),
         *_back_doubts(record),
         *_switch_doubts(record),
         *_usage_doubts(record),
@@ -95,9 +94,12 @@ def _places(places: Iterable[TopicPartition]) -> str:
 
 
 def _back_doubts(record: MigrationRecord) -> Iterator[Diagnostic]:
-    if record.back_problem:
-        text = f"what was copied back to the source is not in this report: {record.back_problem}"
-        yield Diagnostic(WARNING, "copy back", text)
+    for copy in record.reverse_copies:
+        if copy.status is None:
+            text = f"what was copied back to the source is not in this report: {copy.problem}"
+            yield Diagnostic(WARNING, copy.subject, text)
+        else:
+            yield from _copy_doubts(copy.status, copy.subject)
 
 
 def _switch_doubts(record: MigrationRecord) -> Iterator[Diagnostic]:

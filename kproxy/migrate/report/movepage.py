@@ -50,8 +50,10 @@ def _parts(record: MigrationRecord) -> Iterator[str]:
     yield from _doubts(doubts)
     yield from _switches(record.switches)
     yield from _partitions("Copied and compared, from the source to the target", record.status)
-    if record.back is not None:
-        yield from _partitions("Copied back, from the target to the source", record.back)
+    for copy in record.reverse_copies:
+        if copy.status is not None:
+            of_wave = f" of wave {copy.wave}" if copy.wave else ""
+            yield from _partitions(f"Copied back{of_wave}, from the target to the source", copy.status)
     yield from _positions(record)
     yield from _changes(record)
     yield PAGE_END
@@ -141,7 +143,7 @@ def _switches(switches: Sequence[SwitchEntry]) -> Iterator[str]:
 
 
 def _partitions(title: str, status: MigrationStatus) -> Iterator[str]:
-    yield f"<section><h2>{title}</h2>"
+    yield f"<section><h2>{escape_text(title)}</h2>"
     rows = (_partition_row(status, place, state) for place, state in sorted(status.partitions.items()))
     yield from stacked_table(title, _PARTITIONS, rows)
     yield f'<p class="soft">{_EXPLAINED}</p></section>'

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.base.errors import KproxyError
 from kproxy.migrate.copier.requests import TopicPartition
-from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_history
 from kproxy.migrate.offsets.groupsync import parse_journal
 from kproxy.migrate.prepare.change_journal import JournaledChange, read_changes
-from kproxy.migrate.report.status import MigrationStatus, read_status, read_status_and_records
+from kproxy.migrate.report.reversecopies import ever_copied_back, read_reverse_copies
+from kproxy.migrate.report.status import MigrationStatus, ReverseCopyStatus, read_status_and_records
 from kproxy.migrate.spec.migration import Migration
-from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.proxy.switching.twophase import JournalDecision
 
@@ -34,10 +33,8 @@ class MigrationRecord:
     changes: tuple[JournaledChange, ...]
     """The changes of `prepare` that were not undone."""
     positions: Positions
-    back: MigrationStatus | None = None
-    """The copy from the target back to the source; None if there was none, or it cannot be read."""
-    back_problem: str = ""
-    """The reason why the copy back cannot be read, "" if it can or there was none."""
+    reverse_copies: tuple[ReverseCopyStatus, ...] = ()
+    """The copies from the target back to the source, after switches of all clients or of waves."""
     usage: ObservedUsage | None = None
     """The result of `kproxy migrate observe`; None without one."""
 
@@ -52,18 +49,6 @@ def read_record(
     """
     status, values = read_status_and_records(target, migration.name)
     switches = read_history(values)
-    back, problem = None, ""
-    try:
-        if isinstance(source, KproxyError):
-            raise source
-        if source is not None:
-            back = read_status(source, reverse_name(migration))
-    except ConfigError:
-        problem = f"the source has no topic {state_topic_name(reverse_name(migration))}"
-    except KproxyError as error:
-        problem = f"the source cannot be reached: {error}"
-    if not any(_is_copied_back(entry) for entry in switches):
-        problem = ""  # nothing was copied back
     journal = parse_journal(values)
     return MigrationRecord(
         at=at,
@@ -75,8 +60,7 @@ def read_record(
             group: {place: offsets[0] for place, offsets in sorted(written.items()) if offsets}
             for group, written in sorted(journal.items())
         },
-        back=back,
-        back_problem=problem,
+        reverse_copies=read_reverse_copies(migration, ever_copied_back(switches), source),
         usage=usage,
     )
 
@@ -111,8 +95,3 @@ def where_clients_are(record: MigrationRecord) -> str:
     parts = [client for part in last.parts_on_target for client in part.clients]
     others = f", except those of {', '.join(parts)}, which are on {last.target_upstream}, the target" if parts else ""
     return f"By the last {last.what}, all clients are on {side}{others}."
-
-
-def _is_copied_back(entry: SwitchEntry) -> bool:
-    """Return True for a switch of all clients whose records were copied back; a wave has a copy of its own."""
-    return entry.reversible and not entry.wave and entry.decision is JournalDecision.RELEASED

@@ -49,6 +49,8 @@ class MigrationStatus:
     """The waves of the file."""
     alarms: tuple[Diagnostic, ...] = ()
     """The uses on the source of topics that have moved with waves."""
+    reverse_copies: tuple[ReverseCopyStatus, ...] = ()
+    """The copies back to the source of what clients on the target write now."""
 
     def verified_upto(self, partition: TopicPartition) -> int | None:
         """Return the source offset up to which the partition is verified; None if nothing of it is."""
@@ -65,6 +67,11 @@ class MigrationStatus:
         verified = self.verified.get(partition)
         return 0 if verified is None else verified.unknown
 
+    @property
+    def has_warnings(self) -> bool:
+        """True if copied records are lost, topics of waves are used on the source, or a copy back cannot be read."""
+        return bool(self.lost_topics or self.alarms) or any(copy.problem for copy in self.reverse_copies)
+
     def to_json(self) -> str:
         """Return the status as JSON text."""
         return json.dumps(
@@ -76,6 +83,7 @@ class MigrationStatus:
                 "groups": self.groups,
                 "waves": [{"wave": name, "where": text} for name, text in wave_texts(self)],
                 "alarms": [to_json(alarm) for alarm in self.alarms],
+                "reverse_copies": [copy.to_json() for copy in self.reverse_copies],
                 "topics": [
                     {"topic": topic, "target_topic": migrated.target_topic, "problem": self.lost_topics.get(topic, "")}
                     for topic, migrated in sorted(self.topics.items())
@@ -102,6 +110,27 @@ class MigrationStatus:
             },
             indent=2,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseCopyStatus:
+    """The copy from the target back to the source of what the clients of a wave, or all, write."""
+
+    wave: str
+    """The wave; "" for all clients."""
+    status: MigrationStatus | None
+    """Its state on the source; None if it cannot be read."""
+    problem: str = ""
+    """The reason why it cannot be read, "" if it can."""
+
+    @property
+    def subject(self) -> str:
+        return f"copy back of wave {self.wave}" if self.wave else "copy back"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        status = None if self.status is None else json.loads(self.status.to_json())
+        return {"wave": self.wave, "problem": self.problem, "copy": status}
 
 
 def read_status(target: str, name: str, waves: tuple[str, ...] = ()) -> MigrationStatus:
@@ -155,6 +184,22 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
     yield from _topic_lines(migration_status)
     if migration_status.groups:
         yield f"positions written for groups: {', '.join(migration_status.groups)}"
+    for copy in migration_status.reverse_copies:
+        yield from _reverse_copy_lines(copy)
+
+
+def _reverse_copy_lines(copy: ReverseCopyStatus) -> Iterator[str]:
+    if copy.status is None:
+        yield f"warning: {copy.subject}: {copy.problem}"
+        return
+    yield f"{copy.subject}, from the target to the source:"
+    driver = copy.status.driver
+    if not driver or driver.get("ended"):
+        option = f" --wave {copy.wave}" if copy.wave else ""
+        yield f"  no process copies back. Next: kproxy migrate copy FILE --reverse{option} --follow"
+    else:
+        yield f"  process {driver.get('pid')} on {driver.get('host')} was copying at its last report"
+    yield from (f"  {line}" for line in _topic_lines(copy.status))
 
 
 def _topic_lines(migration_status: MigrationStatus) -> Iterator[str]:

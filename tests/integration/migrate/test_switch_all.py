@@ -718,7 +718,9 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     assert {(entry.user, entry.host) for entry in record.switches} == {(current_user(), platform.node())}
     assert all(entry.held_seconds for entry in record.switches)
     assert [doubt for doubt in find_doubts(record) if doubt.severity is ERROR] == []
-    assert record.back is not None
+    (copy_back,) = record.reverse_copies
+    assert copy_back.status is not None
+    assert copy_back.status.partitions
     page = render_page(record)
     assert all(entry.switch in page for entry in record.switches)
     said.clear()

@@ -17,7 +17,7 @@ from kproxy.migrate.report.asjson import record_to_json
 from kproxy.migrate.report.doubts import find_doubts
 from kproxy.migrate.report.movepage import render_page
 from kproxy.migrate.report.record import MigrationRecord, where_clients_are
-from kproxy.migrate.report.status import MigrationStatus
+from kproxy.migrate.report.status import MigrationStatus, ReverseCopyStatus
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.usage.observed import KproxyCoverage, ObservedUsage
@@ -44,6 +44,11 @@ RECORD = MigrationRecord(
     (JournaledChange(0, CreateTopic(HOSTILE, 1, 1, {}, {}), 1_700_000_000_000),),
     {"readers": {("orders", 0): 17}}, usage=USAGE,
 )  # fmt: skip
+
+
+def _copied_back(wave: str, status: MigrationStatus | None) -> MigrationRecord:
+    problem = "" if status is not None else "the source cannot be reached"
+    return replace(RECORD, reverse_copies=(ReverseCopyStatus(wave, status, problem),))
 
 
 def errors(record: MigrationRecord) -> list[str]:
@@ -89,7 +94,7 @@ def test_the_page_has_what_was_recorded_and_no_markup_of_others() -> None:
             replace(RECORD, usage=replace(USAGE, source=SourceChange(1, 2, writings=(Writing("a", 0, 7, 1, -1),)))),
             "topic a: a producer goes round the kproxies",
         ),
-        (replace(RECORD, back=replace(STATUS, verified={})), "copy back: 1,000 source offsets were copied and never"),
+        (_copied_back("", replace(STATUS, verified={})), "copy back: 1,000 source offsets were copied and never"),
     ],
 )
 def test_what_is_an_error(record: MigrationRecord, text: str) -> None:
@@ -107,7 +112,8 @@ def _body(record: MigrationRecord) -> str:
     [
         (replace(RECORD, usage=None), "warning: kproxies: it was not observed"),
         (replace(RECORD, migration=replace(MIGRATION, switch=None)), "note: clients: no kproxies are in the file"),
-        (replace(RECORD, back_problem="the source cannot be reached"), "warning: copy back: what was copied back"),
+        (_copied_back("", None), "warning: copy back: what was copied back"),
+        (_copied_back("w1", None), "warning: copy back of wave w1: what was copied back"),
         (replace(RECORD, switches=(replace(SWITCH, user=""),)), "note: switch x1: was driven by a version"),
         (with_status(last_switch=replace(SWITCH, again=True)), "warning: switches: earlier ones were driven"),
         (with_status(verified={("orders", 0): replace(KEPT, digest=None)}), "note: copy: 1 partitions have no digest"),
@@ -143,7 +149,22 @@ def test_json_has_the_same() -> None:
     assert value["verified"][0]["at"] == KEPT.at
     assert value["positions"] == [{"group": "readers", "target_topic": "orders", "partition": 0, "offset": 17}]
     assert {doubt["severity"] for doubt in value["not_proven"]} == {"note"}
-    assert value["copy_back"] is None
+    assert value["reverse_copies"] == []
+    copies = (ReverseCopyStatus("", STATUS), ReverseCopyStatus("w1", None, "the source cannot be reached"))
+    value = json.loads(json.dumps(record_to_json(replace(RECORD, reverse_copies=copies))))
+    assert [(copy["wave"], copy["problem"], len(copy["verified"])) for copy in value["reverse_copies"]] == [
+        ("", "", 1),
+        ("w1", "the source cannot be reached", 0),
+    ]
+    assert value["reverse_copies"][0]["copy"]["partitions"][0]["records"] == STATE.records
+
+
+def test_the_page_has_each_copy_back() -> None:
+    copies = (ReverseCopyStatus("", STATUS), ReverseCopyStatus(HOSTILE, STATUS))
+    page = render_page(replace(RECORD, reverse_copies=copies))
+    assert "Copied back, from the target to the source" in page
+    assert "Copied back of wave &lt;script&gt;" in page
+    assert "<script>" not in page
 
 
 def test_the_history_of_switches_is_in_order() -> None:

@@ -16,7 +16,7 @@ from kproxy.migrate.clusters.groups import GroupMembers
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.usage.replies import GROUPS, TRANSACTIONS, RecordedClient
-from kproxy.proxy.switching.parts import ANY_SUFFIX, NUMBER_SUFFIX, Part, check_part
+from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part, covers
 from kproxy.proxy.switching.positions import client_series
 
 KINDS = GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
@@ -120,8 +120,8 @@ def select_part(
     """Return the part that the selected clients form, and findings about it.
 
     `members` are of all groups of the source. `connected` are the clients of all kproxies that are on the source.
-    `former` are the client ids of a wave that was switched before: if they cover the selected ones, they move again, as
-    kproxies do not change a part that was switched.
+    `former` are the client ids of a wave that was switched before: they move again, with those that the wave has got
+    since.
     """
     named = [name for name in members if any(fnmatchcase(name, glob) for glob in selection.groups)]
     if not selection.wave:
@@ -133,8 +133,8 @@ def select_part(
             return None, [Diagnostic(ERROR, selection.subject, text)]
     ids = {_client_id_pattern(client_id) for name in named for client_id in members[name]}
     clients = tuple(sorted({*ids, *selection.clients}))
-    if all(_covers(former, client) for client in clients):
-        clients = tuple(former)
+    added = [client for client in clients if not covers(former, client)]
+    clients = tuple(sorted([*added, *(client for client in former if not covers(added, client))]))
     name = wave_part(selection.wave) if selection.wave else _part_name(clients)
     try:
         part = Part(name, clients)
@@ -155,13 +155,6 @@ def wave_part(wave: str) -> str:
 
 def _part_name(clients: tuple[str, ...]) -> str:
     return f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}"
-
-
-def _covers(patterns: Collection[str], pattern: str) -> bool:
-    """Return True if each client id of a pattern is one of these patterns too."""
-    return Part("", tuple(patterns)).has(pattern) or any(
-        each.endswith(ANY_SUFFIX) and pattern.startswith(each[:-1]) for each in patterns
-    )
 
 
 def _client_id_pattern(client_id: str) -> str:

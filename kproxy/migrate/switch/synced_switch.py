@@ -233,10 +233,10 @@ class SyncedSwitch(SwitchRun):
             self._sync.groups = lambda group: group in selected.groups and selects_group(group)
 
     def _former_clients(self) -> Sequence[str]:
-        """Return the client ids that the part of the wave has at a kproxy, from an earlier switch."""
+        """Return the client ids that the part of the wave has at the kproxies, from an earlier switch."""
         name = unit_name(self.section.cluster, wave_part(self._wave)) if self._wave else ""
         units = [reply.clusters[name] for reply in self.preflight.replies.values() if name in reply.clusters]
-        return units[0].members if units else ()
+        return sorted({client for unit in units for client in unit.members})
 
     def _choose_units(self, direction: preflight.Direction, *, dry_run: bool) -> None:
         """Choose the selected part, or the cluster with those of its parts that were not moved before.

@@ -56,8 +56,9 @@ class WriteCounts(Protocol):
 class SwitchEffects(Protocol):
     """The effects of a switch on the process, and its questions about a unit. No method waits.
 
-    `make_part` routes these clients by themselves from now on, to this upstream. `end_part` undoes that; it returns why
-    that is not possible, or "". See `SwitchableUnit` and `Gateway` for the others.
+    `make_part` routes these clients by themselves from now on, to this upstream. `extend_part` adds clients of the
+    cluster to a part, and `end_part` dissolves it; both return why that is not possible, or "". See `SwitchableUnit`
+    and `Gateway` for the others.
     """
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
@@ -70,6 +71,7 @@ class SwitchEffects(Protocol):
     def waiting(self, unit: str) -> Sequence[WaitingConsumer]: ...
     def upstreams(self, unit: str) -> Mapping[str, UpstreamState]: ...
     def make_part(self, cluster: str, part: Part, active: str) -> None: ...
+    def extend_part(self, cluster: str, part: Part) -> str: ...
     def end_part(self, cluster: str, part: str) -> str: ...
     def claim_route(self, cluster: str) -> str: ...
     def port_sharers(self, cluster: str) -> PortSharers: ...
@@ -168,6 +170,9 @@ class ProcessEffects:
         gateway.parts[part.name] = active
         dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
         self._sessions.clusters[cluster].make_part(part, gateway.upstream_of_part(part.name).config, dial, localise)
+
+    def extend_part(self, cluster: str, part: Part) -> str:
+        return self._sessions.clusters[cluster].extend_part(part)
 
     def end_part(self, cluster: str, part: str) -> str:
         gateway = self._gateway(cluster)

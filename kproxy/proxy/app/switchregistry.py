@@ -15,6 +15,7 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.base.errors import ConfigError
+from kproxy.base.format import abbreviate
 from kproxy.base.messages.switches import RELOAD_DURING_SWITCH, STATE_OF_EARLIER_SWITCH, SWITCH_DURING_RELOAD
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
@@ -27,7 +28,7 @@ from kproxy.proxy.metrics.registry import SwitchMetrics
 from kproxy.proxy.status.model import SessionStatus, SwitchStatus
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import PartCommand
-from kproxy.proxy.switching.parts import MAX_PARTS, Part, overlap_problem, split_unit, unit_name
+from kproxy.proxy.switching.parts import MAX_PARTS, Part, covers, overlap_problem, split_unit, unit_name
 
 log = logging.getLogger(__name__)
 
@@ -296,11 +297,8 @@ class SwitchRegistry:
         part = Part(command.part, command.clients)
         name = unit_name(cluster.cluster, part.name)
         if name in self._switches:
-            same = self._switches[name].clients == part.clients
-            return "" if same else f"there is a part {part.name} already, with other clients"
-        others = [
-            Part(part_name, self._switch_of_part(cluster.cluster, part_name).clients) for part_name in cluster.parts
-        ]
+            return self._extend_part(cluster, self._switches[name], part)
+        others = self._parts_of(cluster)
         problem = cluster.part_problem or overlap_problem(part, others)
         if problem or len(others) >= MAX_PARTS:
             return problem or f"a cluster has at most {MAX_PARTS} parts"
@@ -330,6 +328,30 @@ class SwitchRegistry:
         )
         return ""
 
+    def _parts_of(self, cluster: UnitSwitch) -> list[Part]:
+        return [Part(name, self._switch_of_part(cluster.cluster, name).clients) for name in cluster.parts]
+
+    def _extend_part(self, cluster: UnitSwitch, part_switch: UnitSwitch, part: Part) -> str:
+        """Give a part more clients of the cluster, also if it was switched, and back. Return why not, or ""."""
+        if part_switch.clients == part.clients:
+            return ""
+        if lost := [client for client in part_switch.clients if not covers(part.clients, client)]:
+            return f"there is a part {part.name} already, with other clients: {abbreviate(lost)}"
+        if part_switch.state.active != cluster.state.active:
+            return _routed_elsewhere(cluster, part_switch)
+        others = [other for other in self._parts_of(cluster) if other.name != part.name]
+        if problem := cluster.part_problem or part_switch.part_problem or overlap_problem(part, others):
+            return problem
+        before = part_switch.clients
+        if problem := part_switch.extend(part.clients, cluster):
+            return problem
+        if problem := self._effects.extend_part(cluster.cluster, part):
+            part_switch.extend(before, cluster)
+            return problem
+        clients = one_line(", ".join(part.clients), 200)
+        log.info("cluster %s: part %s has more clients; all that it has: %s", cluster.cluster, part.name, clients)
+        return ""
+
     def _end_part(self, cluster: UnitSwitch, part: str) -> str:
         """Dissolve a part. Return why that is not possible, or ""."""
         name = unit_name(cluster.cluster, part)
@@ -338,10 +360,7 @@ class SwitchRegistry:
         part_switch = self._switches[name]
         problem = cluster.part_problem or part_switch.part_problem
         if problem or part_switch.state.active != cluster.state.active:
-            return (
-                problem
-                or f"part {part} is routed to {part_switch.state.active}, and all others to {cluster.state.active}"
-            )
+            return problem or _routed_elsewhere(cluster, part_switch)
         if problem := self._effects.end_part(cluster.cluster, part):
             return problem
         del self._switches[name]
@@ -354,6 +373,11 @@ class SwitchRegistry:
         _remove(self._directory, name)
         log.info("cluster %s: its clients are routed with all others again", name)
         return ""
+
+
+def _routed_elsewhere(cluster: UnitSwitch, part: UnitSwitch) -> str:
+    name = split_unit(part.cluster)[1]
+    return f"part {name} is routed to {part.state.active}, and all others to {cluster.state.active}"
 
 
 def _forget(directory: StateDir, cluster: str) -> None:

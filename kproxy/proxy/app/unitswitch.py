@@ -190,6 +190,16 @@ class UnitSwitch:
             return SWITCH_UNDER_WAY(switch=self.state.switch, phase=self.state.phase)
         return self._defect or self._refusal(0.0, 0.0)
 
+    def extend(self, clients: Sequence[str], cluster: UnitSwitch) -> str:
+        """Let the part have these clients, of this cluster. Return why the state cannot be written, or ""."""
+        before, self.clients = self.clients, tuple(clients)
+        if problem := self._write(self.state):
+            self.clients = before
+            return problem
+        self._doubts_until = max(self._doubts_until, cluster._doubts_until)
+        self._fetched_unknown_until = max(self._fetched_unknown_until, cluster._fetched_unknown_until)
+        return ""
+
     # What happens by itself
 
     def _on_settled(self) -> None:

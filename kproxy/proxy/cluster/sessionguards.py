@@ -43,6 +43,7 @@ class SessionGuards:
         self._unknown_until = float("-inf")  # until then, a new client may have fetched before kproxy was started
         self._guards: dict[Session, Guard] = {}
         self._rules: GuardRules | None = None
+        self._cluster_rules: GuardRules | None = None  # those of the cluster when this part was split from it
         self._written = False  # writes have passed since the flip
         self._logged: set[ClientIdentity] = set()
 
@@ -99,6 +100,7 @@ class SessionGuards:
         part_guards._fetched, part_guards._too_many_until = self._fetched.copy(), self._too_many_until
         part_guards._unknown_until = self._unknown_until
         part_guards._rules, part_guards._written, part_guards._logged = self._rules, self._written, set(self._logged)
+        part_guards._cluster_rules = self._rules
         part_guards._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
         return part_guards
 
@@ -106,9 +108,25 @@ class SessionGuards:
         """Check whether neither of the two was switched since one was split from the other."""
         return self._rules is other._rules
 
+    def can_take_from(self, cluster: SessionGuards) -> bool:
+        """Check whether the cluster was not switched since this part was split from it."""
+        return self._cluster_rules is cluster._rules
+
+    def take(self, other: SessionGuards, has: Callable[[str], bool]) -> None:
+        """Take over the guards of more clients of the cluster, which `has` selects; see `can_take_from`.
+
+        They were not switched with the part.
+        """
+        if self._rules is not None and not self.shares_rules_with(other):
+            self._rules.positions.adopt(has, None if other._rules is None else other._rules.positions)
+        self._merge(other)
+
     def merge(self, other: SessionGuards) -> None:
         """Take over the guards of a part that is dissolved; see `shares_rules_with`."""
         assert self.shares_rules_with(other), "neither was switched"
+        self._merge(other)
+
+    def _merge(self, other: SessionGuards) -> None:
         for identity, at in sorted(other._fetched.items(), key=lambda item: item[1]):
             if self._fetched.get(identity, float("-inf")) < at:
                 self._note_fetched(identity, at)
@@ -144,7 +162,7 @@ class SessionGuards:
 
     def end(self) -> None:
         """Guard no session any more, and forget which clients have fetched: their positions are of this cluster."""
-        self._rules = None
+        self._rules = self._cluster_rules = None
         self._fetched.clear()
         self._unknown_until = self._too_many_until = float("-inf")
         for session, guard in self._guards.items():

@@ -270,13 +270,42 @@ class Sessions:
         self._close_pending()
         client_ids = {connection: session.conversation.introduction.client_id for connection, session in self._open()}
         members = {connection: session for connection, session in self._open() if part.has(client_ids[connection])}
-        unit = cluster_unit.split(part, members.values())
+        unit = cluster_unit.split(part.has, members.values())
         route = self._routes[part.name] = ClientRoute(config, dial, localise, unit, part)
         for connection in members:
             connection.route, connection.unit = route, unit
         for connection, client_id in client_ids.items():
             if not client_id:
                 connection.drain(gracefully=True)
+
+    def extend_part(self, part: Part) -> str:
+        """Route more clients of the cluster with a part, which has these clients then.
+
+        Return why that is not possible, or "". Open sessions stay open. A client whose connection has no session yet
+        must connect again.
+        """
+        cluster_unit, route = self._routes[""].unit, self._routes[part.name]
+        assert cluster_unit is not None, "the cluster can be switched"
+        assert route.unit is not None
+        assert route.part is not None
+        if not route.unit.can_take_from(cluster_unit):
+            return f"the cluster was switched since part {part.name} was made: kproxy keeps their clients apart"
+        self._close_pending()
+        former = route.part
+
+        def is_added(client_id: str) -> bool:
+            return part.has(client_id) and not former.has(client_id)
+
+        members = {
+            connection: session
+            for connection, session in self._open()
+            if connection.unit is cluster_unit and is_added(session.conversation.introduction.client_id)
+        }
+        route.unit.take(cluster_unit.split(is_added, members.values()), is_added)
+        route.part = part
+        for connection in members:
+            connection.route, connection.unit = route, route.unit
+        return ""
 
     def end_part(self, name: str) -> str:
         """Route the clients of this part with all others again. Return why that is not possible, or ""."""

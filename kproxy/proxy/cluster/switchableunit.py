@@ -5,12 +5,11 @@ Clusters that cannot be switched have none of it, and do not import it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kproxy.proxy.cluster.sessionguards import SessionGuards
 from kproxy.proxy.cluster.writehold import WriteHold
 from kproxy.proxy.relay.session import Session
-from kproxy.proxy.switching.parts import Part
 
 
 class SwitchableUnit:
@@ -35,9 +34,12 @@ class SwitchableUnit:
         self.write_hold.session_ended(session)
         self.guards.session_ended(session, address)
 
-    def split(self, part: Part, sessions: Collection[Session]) -> SwitchableUnit:
-        """Return what these clients need, which are switched by themselves from now on; `sessions` are theirs."""
-        write_hold = self.write_hold.split(lambda identity: part.has(identity.client_id), sessions)
+    def split(self, has: Callable[[str], bool], sessions: Collection[Session]) -> SwitchableUnit:
+        """Return what some clients need, which are switched by themselves from now on; `sessions` are theirs.
+
+        `has` selects them by their client ids.
+        """
+        write_hold = self.write_hold.split(lambda identity: has(identity.client_id), sessions)
         return SwitchableUnit(write_hold, self.guards.split(sessions))
 
     def is_unchanged_since_split(self, other: SwitchableUnit) -> bool:
@@ -48,6 +50,15 @@ class SwitchableUnit:
         """Take over the clients of a part that is dissolved; see `is_unchanged_since_split`."""
         self.write_hold.merge(other.write_hold)
         self.guards.merge(other.guards)
+
+    def can_take_from(self, cluster: SwitchableUnit) -> bool:
+        """Check whether the cluster was not switched since this part was split from it."""
+        return self.guards.can_take_from(cluster.guards)
+
+    def take(self, other: SwitchableUnit, has: Callable[[str], bool]) -> None:
+        """Take over more clients of the cluster, which were split from it; see `split` and `can_take_from`."""
+        self.write_hold.merge(other.write_hold)
+        self.guards.take(other.guards, has)
 
     def release_writes(self) -> None:
         """Let writes pass again."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kproxy.base.printable import one_line
@@ -52,6 +52,13 @@ def _matches(pattern: str, client_id: str) -> bool:
         return False
     suffix = client_id[len(prefix) :]
     return pattern.endswith(ANY_SUFFIX) or (pattern.endswith(NUMBER_SUFFIX) and suffix.isascii() and suffix.isdigit())
+
+
+def covers(patterns: Collection[str], pattern: str) -> bool:
+    """Return True if each client id of a pattern is one of these patterns too."""
+    return Part("", tuple(patterns)).has(pattern) or any(
+        each.endswith(ANY_SUFFIX) and pattern.startswith(each[:-1]) for each in patterns
+    )
 
 
 def unit_name(cluster: str, part: str = "") -> str:

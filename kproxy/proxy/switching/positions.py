@@ -18,7 +18,7 @@ client that has fetched before.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kproxy.proxy.switching.doubts import ClientIdentity
@@ -131,6 +131,7 @@ class PositionTracker:
         self._clients: dict[ClientIdentity, ClientPositions] = {}
         self._series: set[str] = set()
         self._right = frozenset(right)
+        self._adopted: list[tuple[Callable[[str], bool], PositionTracker | None]] = []
         self._waiting: OrderedDict[ClientIdentity, WaitingConsumer] = OrderedDict()
         self.everyone, self.full = everyone, False
         for identity in stale:
@@ -145,6 +146,17 @@ class PositionTracker:
             self._clients[identity] = ClientPositions()
             if name := client_series(identity.client_id):
                 self._series.add(name)
+
+    def adopt(self, has: Callable[[str], bool], former: PositionTracker | None) -> None:
+        """Track clients that were not switched with the others: what `former` knows of them counts.
+
+        `has` selects them by their client ids. `former` is None if they were never switched.
+        """
+        for identity in [identity for identity in self._clients if has(identity.client_id)]:
+            del self._clients[identity]
+        if former is not None:
+            self._clients |= {identity: each for identity, each in former._clients.items() if has(identity.client_id)}
+        self._adopted.append((has, former))
 
     def client(self, identity: ClientIdentity) -> ClientPositions | None:
         """Return the offsets that this client has received; None if it is not doubted.
@@ -163,6 +175,9 @@ class PositionTracker:
         return identity in self._clients
 
     def _may_be_stale(self, identity: ClientIdentity) -> bool:
+        for has, former in self._adopted:
+            if has(identity.client_id):
+                return former is not None and former._may_be_stale(identity)
         return (
             self.everyone
             or self.full

@@ -134,6 +134,36 @@ def test_a_part_that_was_never_switched_joins_again(sides: TwoSides, start: Star
     assert whole(in_log(sides.target, flow.topic, PARTITIONS), flow)
 
 
+def test_a_part_that_has_come_back_gets_more_clients(sides: TwoSides, start: Start) -> None:
+    """Those that join it were never away: none of them waits or ends, and they go with it the next time."""
+    kproxy = start()
+    moves, joins, stays = (flow_of(sides, kproxy, who) for who in ("moves", "joins", "stays"))
+    with joins, stays:
+        with moves:
+            unit = kproxy.make_part("some", "moves")
+            switch(sides, kproxy, moves, unit)
+            code, answer = kproxy.ask({"cluster": unit, "do": "part", "clients": ["moves", "join*"]})
+            assert (code, answer["problem"]) == (409, "part some is routed to green, and all others to blue")
+            moves.wait_flowing()
+        kproxy.hold("back", to=BLUE, unit=unit)
+        for do in ("flip", "commit", "release"):
+            kproxy.must(do, "back", unit)
+        code, answer = kproxy.ask({"cluster": unit, "do": "part", "clients": ["join*", "moves"]})
+        assert (code, answer["cluster"]["members"]) == (200, ["join*", "moves"])
+        joins.wait_flowing()  # in the sessions from before
+        assert {each["client"] for each in kproxy.seen(unit)["clients"]} == {"joins"}
+        assert kproxy.seen(unit)["waiting"] == []
+        switch(sides, kproxy, joins, unit)
+        joins.wait_flowing()
+        stays.wait_flowing()
+        kproxy.again()
+        assert (kproxy.seen(unit)["members"], kproxy.seen(unit)["active"]) == (["join*", "moves"], GREEN)
+        joins.wait_flowing()
+        stays.wait_flowing()
+    assert whole(in_log(sides.target, joins.topic, PARTITIONS), joins)
+    assert whole(in_log(sides.source, stays.topic, PARTITIONS), stays)
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_who_is_in_a_group(sides: TwoSides, protocol: str) -> None:
     topic, group = unique("read"), unique("readers")
@@ -163,8 +193,10 @@ def test_what_is_refused(start: Start) -> None:
     kproxy = start()
     unit = kproxy.make_part("some", "a", "b-*")
     assert kproxy.make_part("some", "a", "b-*") == unit, "it may be said again"
+    assert kproxy.make_part("another", "c") == "default/another"
     for name, clients, problem in (
-        ("some", ["a"], "there is a part some already, with other clients"),
+        ("some", ["a"], "there is a part some already, with other clients: b-*"),
+        ("some", ["a", "b-*", "c"], "client id c is in part another already"),
         ("more", ["x", "a"], "client id a is in part some already"),
         ("more", ["b-7"], "client id b-7 is in part some already, as b-*"),
     ):

@@ -100,6 +100,29 @@ async def test_waiting_data_passes_when_a_session_joins_a_part(clock: Clock, uni
     assert guard._judge_produce(clock.now) is GuardVerdict.PASS
 
 
+def test_more_clients_join_a_part_that_was_switched(clock: Clock) -> None:
+    """They have positions of the cluster that they never left, and are guarded from the next switch on."""
+    clock.guards.restore_fetched(ClientIdentity("10.1.2.3", name) for name in ("moved", "joins"))
+    part = clock.guards.split([])
+    for _ in range(2):  # there and back
+        part.begin()
+        part.note_writes_pass()
+    assert part.can_take_from(clock.guards)
+    clock.guards.restore_fetched([ClientIdentity("10.1.2.3", "joins-later")])
+    part.take(clock.guards.split([]), lambda client_id: client_id.startswith("joins"))
+    assert clock.comes("moved", part)
+    assert not clock.comes("joins", part)
+    assert not clock.comes("joins-later", part)
+    part.begin()
+    assert clock.comes("joins", part)
+    assert clock.comes("joins-later", part)
+    clock.guards.begin()
+    assert not part.can_take_from(clock.guards), "their positions may be of the other cluster"
+    clock.guards.end()
+    part.end()
+    assert part.can_take_from(clock.guards)
+
+
 def test_no_client_is_guarded_once_all_have_positions(clock: Clock) -> None:
     """Then it does not matter which of the kproxies that share ports a client comes to."""
     clock.guards.begin(everyone=True)

@@ -557,6 +557,25 @@ async def test_a_part_stays_apart_once_one_of_the_two_was_switched(house: House,
 
 
 @in_house
+async def test_more_clients_join_a_part_that_was_switched_and_came_back(house: House) -> None:
+    """Their sessions go on, and are of the part from then on; not once the cluster was switched itself."""
+    one = house.cluster(switches=True)
+    sessions = house.here.clusters["default"]
+    client, far = await one.session()  # of "me", which is not in the part
+    await passes(client, far)
+    sessions.make_part(Part("mine", ("other",)), one.config, lambda key, _: one.dial(key), one._localise)
+    for upstream in ("green", "blue"):
+        sessions.flip(one.config.replace(upstream=upstream), "mine")
+    assert sessions.extend_part(Part("mine", ("me", "other"))) == ""
+    await passes(client, far, 2)
+    sessions.flip(one.config, "")
+    await passes(client, far, 3)
+    assert "the cluster was switched since part mine was made" in sessions.extend_part(Part("mine", ("m*", "other")))
+    sessions.flip(one.config, "mine")
+    await client.ended()
+
+
+@in_house
 async def test_a_part_is_reconfigured_by_itself(house: House) -> None:
     one = house.cluster(switches=True)
     other, large = await one.session(), request(FETCH_V4, 1, bytes(2000))

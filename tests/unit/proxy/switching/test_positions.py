@@ -53,6 +53,26 @@ def test_known_correct_positions_of_a_series_are_not_doubted() -> None:
     assert [known.client(one) is not None for one in (moved, stayed, new)] == [True, False, True]
 
 
+def test_clients_that_were_not_switched_are_not_doubted() -> None:
+    """Whatever is thought of those that were: that they are remembered, of one series, or all of them in doubt."""
+    numbered, other = ClientIdentity("10.1.2.3", "consumer-g-1"), ClientIdentity("10.1.2.3", "consumer-g-2")
+    for everyone in (False, True):
+        known = PositionTracker([OLD, numbered], everyone=everyone)
+        known.adopt(lambda client_id: client_id in ("old", "consumer-g-2"), None)
+        assert [known.client(each) is not None for each in (OLD, other, numbered)] == [False, False, True]
+
+
+def test_clients_of_another_switch_are_doubted_as_there() -> None:
+    former = PositionTracker([OLD])
+    client = former.client(OLD)
+    assert client is not None
+    client.note_offset(T, 0, 7)
+    known = PositionTracker([NEW])
+    known.adopt(lambda client_id: client_id in ("old", "new"), former)
+    assert known.client(OLD) is client
+    assert known.client(NEW) is None
+
+
 @pytest.mark.parametrize("offset", [0, 9, 11, 1000, -1, 1 << 62])
 def test_a_session_begins_only_at_the_position_it_was_given(offset: int) -> None:
     client = PositionTracker([OLD]).client(OLD)

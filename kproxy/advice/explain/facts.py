@@ -63,6 +63,7 @@ _TOPIC = re.compile(
 )
 _NO_TOPIC = frozenset(("is", "in", "and", "or", "to", "not", "of", "for", "with", "that", "the", "this", "could", "metadata",
                        "authorization", "partition", "partitions", "was", "has", "on", "be", "are", "may", "from", "id", "may",
+                       "as", "when", "if", "because", "by", "an", "it", "we", "you", "no", "does", "will", "being", "been", "than", "while",
                        "error", "load", "list", "a", "cannot", "which", "state", "authorized", "name", "count"))  # fmt: skip
 _MECHANISM = re.compile(r"\b(PLAIN|SCRAM-SHA-(?:256|512)|GSSAPI|OAUTHBEARER|AWS_MSK_IAM)\b")
 _SETTING = re.compile(
@@ -238,7 +239,7 @@ def _is_host(host: str) -> bool:
 
 def _is_field(match: re.Match[str]) -> bool:
     """Check whether a word and a number are a field of a log line, or a source file and its line."""
-    if match["resolved"] and _SOURCE.search(match["resolved"]):
+    if match["resolved"] and _SOURCE.search(match["resolved"].partition(":")[0]):
         return True
     if match["host"] in _LEVELS:
         return True

@@ -16,7 +16,7 @@ from kproxy.base.faults import Fault, fault_set
 # Each of these is the name of many mistakes. The notes of their messages begin with the mistake, and say what to do.
 _WIDE_FAULTS = fault_set(
     """
-    credentials-unreadable credentials-refused kerberos jaas clock configuration listener-configuration kraft-configuration
+    wrong-node not-authorized credentials-unreadable credentials-refused kerberos jaas clock configuration listener-configuration kraft-configuration
     broker-storage library-lacks-feature option-removed group transaction overloaded broker-missing no-controller
     no-coordinator too-many-files closed port-closed filtered tls-failed
     """

@@ -14,6 +14,7 @@ from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.progress import LITERALS as _SIGNS_OF_ANSWERS
 from kproxy.advice.explain.shapes import ShapeCache
 from kproxy.advice.explain.subject import names_other_system
+from kproxy.advice.explain.unlisted import unlisted_failure
 from kproxy.advice.explain.wrapping import rejoined
 
 # Limits of a record (a stack trace is one record), and of the matches that are kept.
@@ -123,7 +124,16 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
         result.conditional.clear()
+    if not result.matches and not result.conditional and len(head) < _HEAD_BYTES:
+        _examine_whole(head.split(b"\n")[1:], result)
     return result
+
+
+def _examine_whole(lines: list[bytes], result: SearchResult) -> None:
+    """Examine a short text as one record: the sign of Kafka may be in another line than the message."""
+    result.add_record(matches_of(lines, range(len(lines)), takes_conditional=False), 1)
+    if not result.matches and (failure := unlisted_failure(lines)):
+        result.add(failure[1], failure[0])
 
 
 class _Records:

@@ -157,7 +157,5 @@ Several brokers advertise the same address, so the client reaches the same broke
 Check: `kcat -b BOOTSTRAP -L` shows the same host and port for several broker ids.
 Fix: Give each broker its own `advertised.listeners`. Behind one name, give each broker its own port. kproxy cannot
 tell such brokers apart by address: set `--map node:ID=HOST:PORT` for each broker.
-java> For requests intended only for the leader, this error indicates that the broker is not the current
-librdkafka> Broker: Not leader for partition
-kafka-python> NotLeaderForPartitionError
+Clients: They say that a broker is not the leader of a partition, again and again.
 """)

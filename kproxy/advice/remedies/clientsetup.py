@@ -153,7 +153,9 @@ tools!> You cannot specify both --bootstrap-controller and --bootstrap-server
 tools!> One of the required --bootstrap-server
 tools!> Only one of --bootstrap-server
 tools!> Command must include exactly one action
+Note: An option of the tool has no value, and the message names it. A shell variable in its place may be empty.
 tools!> OptionMissingRequiredArgumentException
+tools!> joptsimple … requires an argument
 tools> requires an argument
 Note: The application names the topic's replication or its replicas wrongly.
 librdkafka> replication_factor out of expected range

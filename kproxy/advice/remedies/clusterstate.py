@@ -11,6 +11,14 @@ MESSAGES = parse_messages("""
 == wrong-node
 Note: The leader has moved, and the client's metadata is older: most clients ask again by themselves. If it lasts,
 several brokers answer at one address.
+java> For requests intended only for the leader, this error indicates that the broker is not the current
+java> org.apache.kafka.common.errors.NotLeaderOrFollowerException: …
+java> NOT_LEADER_OR_FOLLOWER
+librdkafka> Broker: Not leader for partition
+kafka-python> NotLeaderForPartitionError
+kafkajs> This server is not the leader for that topic-partition
+franz-go> NOT_LEADER_FOR_PARTITION: …
+sarama> kafka server: Tried to send a message to a replica that is not the leader for some partition
 kafka-go!> Not Leader For Partition
 ruby-kafka!> Kafka::NotLeaderForPartition
 rskafka!> NotLeaderOrFollower

@@ -191,6 +191,7 @@ kafka-python> Unrecognized SOCKS
 
 == tls-to-plaintext
 Note: The server ends the connection during the TLS handshake, without an alert of TLS.
+librdkafka!> SSL handshake failed: SSL syscall error
 librdkafka!> SSL handshake failed: Disconnected: SSL connection closed by peer
 librdkafka!> SSL handshake failed: Disconnected: connection closed by peer
 librdkafka!> Disconnected: SSL connection closed by peer …in state SSL_HANDSHAKE

@@ -340,6 +340,7 @@ java> Could not login: the client is being asked for a password, but the Kafka c
 Note: The program does not know its Kerberos realm: set `default_realm` in krb5.conf, and let Java find the file
 (`-Djava.security.krb5.conf`).
 java*> Cannot locate default realm
+java!> KrbException: Cannot locate default realm
 any*> does not specify default realm
 Note: The client cannot renew its Kerberos ticket: it is not renewable, or its cache has none any more. Use a keytab
 (`useKeyTab=true`), or run `kinit` again.

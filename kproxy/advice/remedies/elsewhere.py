@@ -18,6 +18,7 @@ any!> Session 0x0 for server
 any!> Client session timed out, have not heard from server
 any!> org.apache.zookeeper.client.StaticHostProvider
 any!> Error while waiting for Zookeeper client to connect to the server
+any!> Timed out waiting for connection to Zookeeper server
 any!> Session 0x0 for sever
 any!> org.I0Itec.zkclient.exception.ZkTimeoutException
 any!> Unable to connect to ZooKeeper

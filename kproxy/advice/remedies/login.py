@@ -19,7 +19,6 @@ kafka-python> socket disconnected
 aiokafka> Connection at … broken
 kafkajs> KafkaJSConnectionClosedError: Closed connection
 kafkajs> Connection closed by the server
-franz-go> killing connection after 0 successful responses
 sarama> kafka: client has run out of available brokers to talk to
 sarama> kafka: client has run out of available brokers to talk to: EOF
 sarama> client/metadata got error from broker … while fetching metadata: EOF
@@ -36,6 +35,7 @@ java> Unexpected handshake request with client mechanism …, enabled mechanisms
 java> IllegalSaslStateException: Unexpected handshake request with client mechanism
 java> Request is not valid given the current SASL state.
 librdkafka> Broker: Request not valid in current SASL state
+librdkafka!> mechanism handshake failed: Broker: Request not valid in current SASL state: broker's supported mechanisms
 kafka-python> SaslHandshake failed: IllegalSaslStateError
 kafka-python> IllegalSaslStateError
 aiokafka> IllegalSaslStateError
@@ -177,6 +177,13 @@ sarama> kafka server: The client is not authorized to access this group
 sarama> kafka server: The client is not authorized to send this request type
 sarama> client is not authorized to access this topic. The topics were
 broker> Principal = … is Denied operation = … from host = … on resource = …
+Note: A controller or broker does not accept another node: the principal of the nodes needs the rights of the cluster. List it
+in `super.users` of all nodes. Where the controllers' listener is PLAINTEXT, the principal is `User:ANONYMOUS`.
+broker!> is Denied operation = CLUSTER_ACTION … request = BrokerRegistration
+broker!> is Denied operation = CLUSTER_ACTION … request = BrokerHeartbeat
+broker!> is Denied operation = CLUSTER_ACTION … request = Fetch
+broker!> is Denied operation = CLUSTER_ACTION … request = Vote
+broker!> is Denied operation = CLUSTER_ACTION … request = ControllerRegistration
 
 == clock: A clock is wrong
 Certificates, tokens and Kerberos tickets are valid for a time, and one machine has the wrong time.

@@ -88,6 +88,7 @@ librdkafka!> Invalid value "SSL" for configuration property "security.protocol"
 librdkafka!> Invalid value "ssl" for configuration property "security.protocol"
 librdkafka!> not available at build time
 librdkafka!> No such configuration property: "ssl.
+librdkafka!> "No such configuration property", "ssl.
 Note: The client wants to log in with Kerberos (GSSAPI), and this build of the library cannot. GSSAPI is the default of
 `sasl.mechanism`: for another login, set it to the mechanism that the broker enables. For Kerberos, install a build with
 `sasl_gssapi`.
@@ -99,6 +100,7 @@ librdkafka!> No provider for SASL mechanism …: recompile librdkafka with libsa
 librdkafka!> No provider for SASL mechanism
 librdkafka!> recompile librdkafka with
 librdkafka!> No such configuration property: "sasl.
+librdkafka!> "No such configuration property", "sasl.
 Note: The modules of Cyrus SASL for this mechanism are not installed: `libsasl2-modules-gssapi-mit` (Debian),
 `cyrus-sasl-gssapi` (Red Hat), `cyrus-sasl-gssapiv2` (Alpine).
 any*> No worthy mechs found

@@ -188,6 +188,7 @@ kafkajs!> [Connection] Connection timeout
 librdkafka> Local: Timed out
 librdkafka!> KafkaError{{code=_TIMED_OUT
 kafka-go> context deadline exceeded
+any*> context deadline exceeded
 kafka-go!> fetching message: context deadline exceeded
 kafka-node?> Request timed out after …ms
 ruby-kafka> Timed out while waiting for response
@@ -240,6 +241,9 @@ franz-go!> broker closed the connection immediately after a dial
 
 == plaintext-to-tls login-needed closed
 franz-go!> broker closed the connection immediately after a request was issued
+
+== login-needed plaintext-to-tls
+franz-go> killing connection after 0 successful responses
 
 == login-needed credentials-refused closed
 franz-go!> the broker is repeatedly giving us sasl lifetimes that are too short

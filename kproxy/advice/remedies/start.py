@@ -257,6 +257,11 @@ broker!> [RaftManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Error connecting to node
 broker!> [kafka-raft-outbound-request-thread] Error connecting to node
+Note: The broker waits for the ACLs from the controllers, and gets none: a majority of the controllers must run and reach
+each other, and the principal of the nodes must be in `super.users`.
+broker!> Failed to complete initial ACL load process
+broker!> AuthorizerNotReadyException
+broker!> waiting for all of the authorizer futures to be completed
 Note: The controllers elect no leader: a majority of `controller.quorum.voters` must run, and each must reach the others at
 these addresses. While nodes start one after the other, such lines are normal.
 broker!> Election timed out before receiving sufficient vote responses

@@ -17,6 +17,7 @@ from kproxy.base.faults import Fault
 NOT_SAID_BY_CLIENTS = {
     Fault.HOP_FAILED,  # librdkafka has no proxies
     Fault.FORWARD_ENDED,  # the program that forwards says so
+    Fault.SAME_ADDRESS_TWICE,  # they say that the leader has moved
     Fault.KPROXY_NEEDED,  # whatever the network makes of it
     Fault.PROXY_LOOP,
     Fault.MIXED_BOOTSTRAP,

@@ -48,9 +48,11 @@ def lint(
     input. Files that are given together are looked at together. The command opens no connection. The exit code is 0
     without mistakes, 1 with mistakes, and 2 if a file cannot be read.
     """
+    from dataclasses import replace
+
     from kproxy.advice.lint import fixes, output
     from kproxy.advice.lint.filekinds import FileKind
-    from kproxy.advice.lint.linter import LintOptions, LintReport
+    from kproxy.advice.lint.linter import LintOptions
     from kproxy.advice.lint.linter import lint as run
     from kproxy.advice.lint.source import STDIN, SourceFile, UnreadableError, read_source
 
@@ -72,9 +74,7 @@ def lint(
     variables = {source.name: _variables(source.path) for source in sources}
     options = LintOptions(FileKind(kind) if kind else None, host, variables)
     report = run(sources, options)
-    report = LintReport(
-        report.sources, report.findings, report.reachability, report.unchecked, {**unreadable, **report.unreadable}
-    )
+    report = replace(report, unreadable={**unreadable, **report.unreadable})
     fixed = fixes.fix(report, options) if fix else None
     difference = list(fixes.diff_lines(fixed)) if fixed is not None else None
     for name, why in report.unreadable.items():
@@ -91,7 +91,7 @@ def lint(
     if fixed is not None and write and sources:
         fixes.write_files(fixed)
         click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
-        report = LintReport(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
+        report = replace(report, sources=fixed.after.sources, findings=fixed.after.findings)
     return 2 if report.unreadable else 1 if report.has_mistakes else 0
 
 

@@ -339,3 +339,24 @@ def test_a_containers_name_misleads_a_client_on_the_host(ground: Ground) -> None
         assert "kafka" in said
     with ground.running(paths[1], ground.client):
         works(ground.client)
+
+
+@pytest.mark.matrix
+def test_a_listener_that_is_not_advertised_names_no_broker(ground: Ground) -> None:
+    broken = ground.text(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:{client},EXTERNAL://127.0.0.1:{spare},"
+            "CONTROLLER://127.0.0.1:{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+    )
+    mended = ground.write(
+        "mended.properties", corrected("server.properties", broken, "listener-not-advertised", "127.0.0.1")
+    )
+    ground.format(mended)
+    external = Address("127.0.0.1", ground.ports["spare"])
+    with ground.running(ground.write("broken.properties", broken), ground.client):
+        works(ground.client)
+        assert " 0 brokers" in kcat("-b", str(external), "-L", "-t", "linted")
+    with ground.running(mended, ground.client):
+        works(external)

@@ -30,7 +30,8 @@ class FileKind(Enum):
 _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (FileKind.KUBERNETES, "^apiVersion:", "^kind:"),
     (FileKind.CONNECTOR, r"\A\s*[\[{]", r'"(connector\.class|[\w.-]*bootstrap[._-]?servers)"[ \t]*:'),
-    (FileKind.COMPOSE, r"""^["']?services["']?[ ]*:|\A\s*\{""", ""),
+    (FileKind.COMPOSE, r"""^["']?services["']?[ ]*:""", ""),
+    (FileKind.COMPOSE, r"\A\s*\{", r'"services"[ \t]*:'),
     (
         FileKind.REDPANDA,
         r"^redpanda:",
@@ -87,7 +88,7 @@ _NAMES = (
 # A key with a mapping or a list below it: properties have no such line.
 _YAML = re.compile(r"^[ ]*[\w.-]+:[ ]*(#.*)?\r?$", re.MULTILINE)
 # The files that kcat reads by itself, and those that are called after it.
-_LIBRDKAFKA_NAMES = re.compile(r"\.?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
+_LIBRDKAFKA_NAMES = re.compile(r"(.*[._-])?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
 
 
 def recognise_kind(source: SourceFile) -> FileKind | None:

@@ -67,6 +67,8 @@ class LintReport:
     """The settings that were not checked, and why."""
     unreadable: Mapping[str, str]
     """The reason for each file that kproxy cannot read or does not know, by its name."""
+    without_settings: frozenset[str] = frozenset()
+    """The names of the files in which kproxy has found no broker and no client."""
 
     @property
     def has_mistakes(self) -> bool:
@@ -107,7 +109,12 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
         setup.add_unchecked(f"{len(ordered) - _MAX_FINDINGS} more mistakes: fix the first {_MAX_FINDINGS}")
         del ordered[_MAX_FINDINGS:]
     return LintReport(
-        sources, ordered, list(reachability.listener_reachability(setup)), setup.unchecked, reading.unreadable
+        sources,
+        ordered,
+        list(reachability.listener_reachability(setup)),
+        setup.unchecked,
+        reading.unreadable,
+        frozenset(reading.without_settings),
     )
 
 
@@ -119,6 +126,7 @@ class _SetupReader:
         self.setup = setup
         self.findings: list[LintDiagnostic] = []
         self.unreadable: dict[str, str] = {}
+        self.without_settings: set[str] = set()
 
     def read(self, source: SourceFile) -> None:
         kind = self.options.kind or recognise_kind(source)
@@ -164,7 +172,7 @@ class _SetupReader:
                 before = len(self.setup.containers)
                 compose.add_services(root, self.options.variables.get(source.name, {}), self.setup)
                 if len(self.setup.containers) == before:
-                    self.setup.add_unchecked(f"{source.name}: it has no services")
+                    self.add_without_settings(source, "it has no services")
             case FileKind.HELM:
                 helmvalues.add_brokers(root, self.setup)
             case FileKind.REDPANDA:
@@ -185,7 +193,11 @@ class _SetupReader:
         before = len(self.setup.clients)
         add_clients(ClientSource(source, f"client {source.name}", kind), values, self.setup)
         if len(self.setup.clients) == before:
-            self.setup.add_unchecked(f"{source.name}: it has no settings of a client")
+            self.add_without_settings(source, "it has no settings of a client")
+
+    def add_without_settings(self, source: SourceFile, why: str) -> None:
+        self.without_settings.add(source.name)
+        self.setup.add_unchecked(f"{source.name}: {why}")
 
     def read_variables(self, source: SourceFile) -> None:
         values = env_values(source)

@@ -32,8 +32,14 @@ def diagnostics(report: LintReport) -> Iterator[Diagnostic]:
             subject=clean(finding.subject),
             text=clean(finding.text),
             place=DiagnosticPlace(clean(finding.file), finding.line, finding.location.column),
-            fix=tuple(one_line(line.strip(), _MAX_LINE) for line in finding.corrected_lines(report.sources)),
+            fix=tuple(one_line(line, _MAX_LINE) for line in _dedented(finding.corrected_lines(report.sources))),
         )
+
+
+def _dedented(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines as they stand below the first one: those of one entry of YAML keep their place."""
+    indent = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    return (line[indent:].rstrip() for line in lines)
 
 
 def print_text(report: LintReport, console: Console | None = None) -> None:
@@ -60,8 +66,8 @@ def summary(report: LintReport) -> str:
 
 
 def _checked_files(report: LintReport) -> int:
-    """Return the number of files that were read and recognised."""
-    return sum(source.name not in report.unreadable for source in report.sources)
+    """Return the number of files that were read and recognised, and have something to check."""
+    return sum(source.name not in {*report.unreadable, *report.without_settings} for source in report.sources)
 
 
 _HEADINGS = ("listener", "advertised", "same network", "its host", "other hosts")

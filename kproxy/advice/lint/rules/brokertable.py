@@ -36,6 +36,12 @@ advertised-unknown-listener error LISTENER_CONFIGURATION
     - advertised.listeners=EXTERNAL://kafka.example.com:9092
     + listeners=EXTERNAL://:9092
     + advertised.listeners=EXTERNAL://kafka.example.com:9092
+listener-not-advertised warning LISTENER_CONFIGURATION
+    A client that connects to a listener which is not advertised learns no broker, and waits until its timeout.
+    - listeners=INTERNAL://:9092,EXTERNAL://:9094
+    - advertised.listeners=INTERNAL://kafka-1:9092
+    + listeners=INTERNAL://:9092,EXTERNAL://:9094
+    + advertised.listeners=INTERNAL://kafka-1:9092,EXTERNAL://kafka.example.com:9094
 canonical-host-name note LISTENER_CONFIGURATION
     The broker advertises the name that the machine has for itself. Clients elsewhere must resolve it.
     - advertised.listeners=PLAINTEXT://:9092
@@ -213,6 +219,11 @@ service-links error CONFIGURATION
     with it.
     - metadata: {name: kafka}
     + enableServiceLinks: false
+variable-order error NAME_NOT_RESOLVED
+    Kubernetes replaces $(NAME) in a variable only if NAME stands before it in the list. Else the text stays as it is.
+    - [{name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME).kafka:9092"}, {name: POD_NAME, ...}]
+    + [{name: POD_NAME, ...}, {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME).kafka:9092"}]
+    = https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 image-defaults-lost error CONFIGURATION
     As soon as one KAFKA_ variable is set, this image has no default for any other.
     - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092

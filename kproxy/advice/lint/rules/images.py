@@ -145,6 +145,8 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@{broker.name}:9093",
     }
+    if broker.copies > 1:  # each has an id of its own, which these lines cannot give
+        wanted |= {"node.id": "<the number of the pod>", "controller.quorum.voters": "<ID@HOST:9093 of each pod>"}
     lines = [(broker.variable_for(key), text) for key, text in wanted.items() if key not in broker.settings]
     if "listeners" not in broker.settings:
         entries = [f"{endpoint.name}://:{endpoint.port_text}" for endpoint in broker.listeners]
@@ -152,9 +154,8 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         if "advertised.listeners" not in broker.settings:
             lines.append(("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost:9092"))
     text = f"{first.key} is set, and KAFKA_PROCESS_ROLES is not"
-    yield finding(
-        "image-defaults-lost", first, broker, text, first.insert_after(lines), [f"{k}: {v}" for k, v in lines]
-    )
+    edits = first.insert_after(lines) if broker.copies == 1 else None
+    yield finding("image-defaults-lost", first, broker, text, edits, [f"{k}: {v}" for k, v in lines])
 
 
 def check_bitnami(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

@@ -1,10 +1,11 @@
-"""Rules for dollar signs in variables, which Docker Compose takes for the start of a variable's name."""
+"""Rules for dollar signs in variables: what Docker Compose and Kubernetes take for the name of another variable."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.rules.table import finding
@@ -14,6 +15,7 @@ from kproxy.base.diagnostic import Severity
 
 _CONNECTION_STRING = "ConnectionString"
 _VARIABLE = re.compile(r"(?P<before>[^$]?)(?<!\$)(?:\$\$)*(?P<dollar>\$)(?P<name>[A-Za-z_]\w*)")
+_REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _SECRET = re.compile(r"(?i)jaas|password|passwd|secret|sasl|token")
 _LONGEST = 10_000
 
@@ -22,6 +24,21 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
     for variables in setup.interpolated:
         for value in variables.values():
             yield from _check_value(value)
+    for container in setup.containers:
+        if container.platform is Platform.KUBERNETES:
+            yield from _check_order(container)
+
+
+def _check_order(container: Container) -> Iterator[LintDiagnostic]:
+    """Report the variables that name a later one, which Kubernetes does not replace."""
+    later = dict.fromkeys(container.environment)
+    for word, value in container.environment.items():
+        for name in _REFERENCE.findall(value.raw[:_LONGEST]):
+            if name in later and name != word and f"${{{name}}}" in value.text:
+                text = f"{word} has $({name}), and {name} is defined after it"
+                line = f"{name} above {word} in env"
+                yield finding("variable-order", value, container, text, None, line)
+        del later[word]
 
 
 def _check_value(value: ConfigValue) -> Iterator[LintDiagnostic]:

@@ -23,7 +23,10 @@ _REMOVED_SETTINGS = ("advertised.host.name", "advertised.port", "host.name", "po
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_syntax(broker)
     yield from check_wildcard(broker, setup)
-    yield from check_names(broker)
+    unknown = list(check_names(broker))
+    yield from unknown
+    if not unknown:  # else a name was probably misspelt
+        yield from check_unadvertised_listeners(broker, setup)
     yield from check_protocols(broker)
     yield from check_ports(broker)
     if broker.is_broker and (broker.complete or "inter.broker.listener.name" in broker.settings):
@@ -136,6 +139,29 @@ def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         yield finding("advertised-unknown-listener", setting, broker, text, edits, line)
 
 
+def check_unadvertised_listeners(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    """Report the listeners for clients that advertised.listeners does not have, though it has others."""
+    setting, listeners = broker.settings.get("advertised.listeners"), broker.settings.get("listeners")
+    if setting is None or listeners is None or not broker.is_broker:
+        return
+    if not broker.controller_names and "zookeeper.connect" not in broker.settings:
+        return  # one of them may be the controllers'
+    if len(broker.advertised) != len(setting.entries) or len(broker.listeners) != len(listeners.entries):
+        return  # a variable may be the missing entry
+    for endpoint in broker.for_clients(broker.listeners):
+        if broker.advertised_endpoint(endpoint.name) is not None:
+            continue
+        host, port = setup.advertise if broker.copies == 1 else "", endpoint.port
+        if not host and broker.container is not None and broker.copies == 1:
+            published = next((one.host_port for one in broker.published(endpoint) if one.host_port), None)
+            host, port = ("localhost", published) if published else (broker.container.name, port)
+        entry = f"{endpoint.name}://{host or _PLACEHOLDER}:{port or 'PORT'}"
+        text = f"listeners has {endpoint.name}, and advertised.listeners has not"
+        line = setting.line_beside(setting.key, f"{setting.text},{entry}") or broker.line(setting.key, entry)
+        edits = setting.add_entry(entry) if host and port else None
+        yield finding("listener-not-advertised", setting, broker, text, edits, line)
+
+
 def check_protocols(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     setting, protocol_map = broker.settings.get(_MAP), broker.protocol_map
     for index, entry in enumerate(setting.entries[:100]) if setting is not None else ():
@@ -244,7 +270,9 @@ def check_removed_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     for index, value in enumerate(old):
         edits = value.remove()
         if index == 0 and is_missing and host:
-            edits = combine(value.rename_key(broker.variable_for(key)), value.replace(f"PLAINTEXT://{host}:{port}"))
+            others = [one for one in broker.for_clients(broker.listeners) if one.name != "PLAINTEXT"]
+            entries = ",".join([f"PLAINTEXT://{host}:{port}", *(one.with_host(host) for one in others)])
+            edits = combine(value.rename_key(broker.variable_for(key)), value.replace(entries))
         elif index and is_missing and not host:
             edits = None
         text, line = f"Kafka has no setting {value.key} any more", f"{key}=PLAINTEXT://HOST:{port}"

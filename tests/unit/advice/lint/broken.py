@@ -110,6 +110,15 @@ server KAFKA_4 advertised-unknown-listener also=inter-broker-unknown: an unknown
 ~advertised.listeners=PLAINTEXT => advertised.listeners=PLAINTXT
 @advertised.listeners
 >advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+server BROKER listener-not-advertised host=k.example: a listener for clients is not advertised
+~listeners=PLAINTEXT://localhost:9092 => listeners=PLAINTEXT://localhost:9092,EXTERNAL://localhost:9093
+~PLAINTEXT:PLAINTEXT => PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT
+@advertised.listeners
+>advertised.listeners=PLAINTEXT://localhost:9092,EXTERNAL://k.example:9093
+compose THREE listener-not-advertised: a published listener is not advertised
+-,HOST://localhost:9092
+@KAFKA_ADVERTISED_LISTENERS
+>KAFKA_ADVERTISED_LISTENERS: DOCKER://kafka:29092,LAN://192.168.1.20:29094,HOST://localhost:9092
 server KAFKA_4 protocol-map-missing: no protocol for a name of one's own
 ~PLAINTEXT://:9092 => EXTERNAL://:9092
 ~PLAINTEXT://localhost => EXTERNAL://localhost
@@ -153,7 +162,7 @@ server KAFKA_4 listener-syntax also=advertised-unknown-listener: no slashes
 server ZOOKEEPER removed-setting: settings that Kafka 3 removed
 ~zookeeper.connect => advertised.host.name=kafka0.example\nzookeeper.connect
 @advertised.host.name
->advertised.listeners=PLAINTEXT://kafka0.example:9092
+>advertised.listeners=PLAINTEXT://kafka0.example:9092,SSL://kafka0.example:9093
 server KAFKA_4 controller-listener-missing: a controller without its listener
 ~PLAINTEXT://:9092,CONTROLLER://:9093 => PLAINTEXT://:9092
 @listeners=

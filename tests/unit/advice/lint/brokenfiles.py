@@ -179,7 +179,20 @@ def _kept(name: str, file: str, rule: str, old: str, new: str, line: str, correc
     return _case(name, file, rule, old, new, line, corrected, gone=False, also=also)
 
 
+_POD = """            - name: POD
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+"""
+_AFTER_POD = STATEFUL.partition(_POD)[2]
 CASES = [
+    _kept(
+        "a variable before the one that it names",
+        "statefulset.yaml",
+        "variable-order",
+        _POD + _AFTER_POD,
+        _AFTER_POD + _POD,
+        "- name: KAFKA_ADVERTISED_LISTENERS",
+        "POD above KAFKA_ADVERTISED_LISTENERS in env",
+    ),
     # Logins
     _case(
         "no semicolon",

@@ -153,8 +153,8 @@ def check_unadvertised_listeners(broker: BrokerConfig, setup: Setup) -> Iterator
             continue
         host, port = setup.advertise if broker.copies == 1 else "", endpoint.port
         if not host and broker.container is not None and broker.copies == 1:
-            published = next((one.host_port for one in broker.published(endpoint) if one.host_port), None)
-            host, port = ("localhost", published) if published else (broker.container.name, port)
+            published = [mapping.host_port for mapping in broker.published(endpoint) if mapping.host_port]
+            host, port = ("localhost", published[0]) if published else (broker.container.name, port)
         entry = f"{endpoint.name}://{host or _PLACEHOLDER}:{port or 'PORT'}"
         text = f"listeners has {endpoint.name}, and advertised.listeners has not"
         line = setting.line_beside(setting.key, f"{setting.text},{entry}") or broker.line(setting.key, entry)
@@ -270,8 +270,8 @@ def check_removed_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     for index, value in enumerate(old):
         edits = value.remove()
         if index == 0 and is_missing and host:
-            others = [one for one in broker.for_clients(broker.listeners) if one.name != "PLAINTEXT"]
-            entries = ",".join([f"PLAINTEXT://{host}:{port}", *(one.with_host(host) for one in others)])
+            others = [other for other in broker.for_clients(broker.listeners) if other.name != "PLAINTEXT"]
+            entries = ",".join([f"PLAINTEXT://{host}:{port}", *(other.with_host(host) for other in others)])
             edits = combine(value.rename_key(broker.variable_for(key)), value.replace(entries))
         elif index and is_missing and not host:
             edits = None

@@ -99,6 +99,15 @@ def _memory(result: Result) -> Mapping[str, float]:
     return loads | _size(*_PEAKS)(result)
 
 
+def _held(figure: str, *loads: str) -> Figures:
+    """Return a figure of the switches with each of these loads."""
+    return lambda result: {
+        name: entry[figure]
+        for name, entry in result.get("held", {}).items()
+        if any(fnmatch.fnmatch(name, load) for load in loads)
+    }
+
+
 _PEAKS = (*(f"idle_{count}_rss_mib" for count in IDLE), *(f"stalled_{count}_peak_rss_mib" for count in STALLED))
 _BULK = ("fetch-[0-9]*", "produce-[0-9]*")
 _MB = 1.048576  # MiB → MB
@@ -144,6 +153,11 @@ BARS = (
         unit=" CPU-s",
         figures=partial(verify.figures, names=("verify-1KB-none-b16", "verify-1KB-lz4-b16")),
     ),
+    _at_most("switch, 10 producers, writes held, median", limit=1.0, unit=" s", figures=_held("held", "c10-*")),
+    _at_most("switch, 10 producers, writes held, longest", limit=2.0, unit=" s", figures=_held("held_max", "c10-*")),
+    _at_most("switch, 100 producers, writes held, longest", limit=2.0, unit=" s", figures=_held("held_max", "c100-*")),
+    _at_most("switch, dry-run, median", limit=15, unit=" s", figures=_held("dry_run", "*")),
+    _at_most("switch, records failed, lost or doubled", limit=0, figures=_held("wrong", "*")),
     _at_most("ready after exec", limit=0.7, unit=" s", figures=_size("ready_after_s")),
 )
 

@@ -134,9 +134,9 @@ class CopyRun:
             if self._driver_rounds is not None:
                 self._driver_rounds.close()
 
-    def hurry(self) -> None:
-        """Copy new records at once from now on: writes are held for as long. Call it from another thread."""
-        self._idle_pause = _SHORT_PAUSE
+    def set_urgent(self, urgent: bool) -> None:
+        """Look for new records all the time, as while writes are held, or every second. Call it from another thread."""
+        self._idle_pause = _SHORT_PAUSE if urgent else _IDLE_PAUSE
         self._pause_ended.set()
 
     def finish_round(self) -> None:
@@ -199,7 +199,11 @@ class CopyRun:
                 all_final = results and all(result.is_final for result in results)
                 if not self._spec.follow and (all_final or time.monotonic() > stall_deadline):
                     return
-                self._no_more_rounds.wait(_STUCK_PAUSE)
+                if results and not any(result.stuck for result in results):
+                    # All was copied before: the marker of a transaction that had ended was not in the snapshot yet.
+                    self._wait_for_records()
+                else:
+                    self._no_more_rounds.wait(_STUCK_PAUSE)
             else:
                 stall_deadline = time.monotonic() + self._spec.stall_timeout
 

@@ -58,15 +58,26 @@ class DriveTimeouts:
     final_replies: float = 60.0
     """Maximum time for which the final command is repeated to kproxies that do not reply, in seconds."""
     poll: float = 0.2
-    """Between two requests to a kproxy that has not reached the state yet."""
+    """At most, between two requests to a kproxy that has not reached the state yet."""
     work_poll: float = 1.0
     """Between two requests to a kproxy while the work of the hold is done."""
+
+    def interval(self, stage: Stage, in_stage: float, kproxies: int) -> float:
+        """Return the time between two requests to each of so many kproxies, in seconds.
+
+        `in_stage`: how long the stage has lasted. At first it is short, as most stages take some milliseconds.
+        """
+        if stage is Stage.WORK:
+            return self.work_poll
+        return min(self.poll, max(_FIRST_POLL, in_stage / 4, kproxies * _SECONDS_PER_KPROXY))
 
 
 TIMEOUTS = DriveTimeouts()
 
 # To flip and to commit one kproxy of many, in seconds; measured with 1,000 on two busy cores.
 _SECONDS_PER_KPROXY = 0.005
+# Between the first two requests to a kproxy in a stage, if there are few.
+_FIRST_POLL = 0.02
 # What may be answered late without harm: it is decided already.
 _DECIDED = frozenset({Stage.RELEASE, Stage.UNDO})
 _HOLDING = frozenset({Stage.HOLD, Stage.WORK, Stage.FLIP, Stage.COMMIT})
@@ -323,8 +334,10 @@ class Drive:
             event = AbortRequested(f"a defect of kproxy: {type(error).__name__}")
         if event is not None and not isinstance(event, ParticipantLost):
             self._silent_since.pop(kproxy.name, None)
-        wait = self._timeouts.work_poll if self.coordinator.stage is Stage.WORK else self._timeouts.poll
-        self._due_times[kproxy.name] = time.monotonic() + wait
+        now, stage = time.monotonic(), self.coordinator.stage
+        self._due_times[kproxy.name] = now + self._timeouts.interval(
+            stage, now - self._stage_began, len(self._kproxies)
+        )
         self._events.put((kproxy.name, event))
 
     def _judge_silence(self, kproxy: Kproxy, error: AdminError) -> ParticipantLost | None:

@@ -1,17 +1,18 @@
 """The final sync of a migration: copies and compares the last records, and translates the last positions.
 
 The copy follows the source before the hold begins, with all connections open and a warm Spark session. So only the last
-round, its verification, and the positions that have changed remain for the hold.
+round, its verification, and the positions that have changed remain for the hold. The driver copies and compares so few
+records itself (`DriverRounds`, `DriverHashing`): a Spark job would take longer than all else. Spark does what is more
+than their bounds, and what the driver could not read.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import Any
 
 from kproxy.base.diagnostic import Diagnostic
@@ -41,6 +42,7 @@ from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import ClientSelection, describe_open_transactions
+from kproxy.migrate.switch.sync_timings import SyncTimings, timed_step
 from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
 from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.runner import run_verification
@@ -59,40 +61,6 @@ _NAMED = 3
 
 class FinalSyncError(KproxyError):
     """A final sync that cannot succeed. The message is the reason."""
-
-
-@dataclass
-class SyncTimings:
-    """The duration of each step, in seconds, when it ran last."""
-
-    drain: float = 0.0
-    copy: float = 0.0
-    verify: float = 0.0
-    translate: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.drain + self.copy + self.verify + self.translate
-
-    @contextmanager
-    def measure(self, step: str) -> Iterator[None]:
-        """Record how long a step takes."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            setattr(self, step, time.monotonic() - began)
-
-
-def _timed(step: Callable[[FinalSync, float], None]) -> Callable[[FinalSync, float], None]:
-    """Return the step with a record of how long it takes."""
-
-    @wraps(step)
-    def run(sync: FinalSync, until: float) -> None:
-        with sync.timings.measure(step.__name__):
-            step(sync, until)
-
-    return run
 
 
 @dataclass
@@ -126,6 +94,7 @@ class FinalSync:
         self._thread: threading.Thread | None = None
         self._copy: CopyRun | None = None
         self._driver_hashing: DriverHashing | None = None
+        self._driver_may_compare = False
         self.partitions: list[TopicPartition] = []
 
     def __enter__(self) -> FinalSync:
@@ -212,17 +181,19 @@ class FinalSync:
         with self.timings.measure("copy"):
             self._wait_until_copied(self.source_ends, until)
         self.verify(until)
+        # Spark was the first to compare: it has compared most records, and is warm if it must take over in the hold.
+        self._driver_may_compare = True
         with self.timings.measure("translate"):
             return self._translate_positions(dry_run)
 
     # While writes are held
 
-    def hurry(self) -> None:
-        """Copy new records at once from now on: writes are about to be held."""
+    def set_urgent(self, urgent: bool) -> None:
+        """Copy new records at once, because writes are about to be held; or no longer, because all are copied."""
         if self._copy is not None:
-            self._copy.hurry()
+            self._copy.set_urgent(urgent)
 
-    @_timed
+    @timed_step
     def drain(self, until: float) -> None:
         """End the open transactions on the source. Raises FinalSyncError."""
         transactions = open_transactions(self._source_admin, until)
@@ -243,7 +214,7 @@ class FinalSync:
             name, why = min(failed.items())
             raise FinalSyncError(TRANSACTION_NOT_ENDED(name=name, why=why))
 
-    @_timed
+    @timed_step
     def copy(self, until: float) -> None:
         """Copy up to the current ends of the source's logs, until no log has grown. Raises FinalSyncError."""
         if self.selection is not None and not self.selection.wave:
@@ -251,6 +222,7 @@ class FinalSync:
             self.source_ends = self._read_offsets(requests.LATEST, False, until)
             try:
                 self._wait_until_copied(self.source_ends, until)
+                self.set_urgent(False)
             except FinalSyncError as error:
                 ids = [transaction.id for transaction in open_transactions(self._source_admin, until) or ()]
                 if not ids:
@@ -261,12 +233,13 @@ class FinalSync:
             self.source_ends = self._read_final_ends(until)
             self._wait_until_copied(self.source_ends, until)
             if self._read_final_ends(until) == self.source_ends:
+                self.set_urgent(False)
                 return
             self._check_deadline(until, SOURCE_STILL_GROWS())
 
-    @_timed
+    @timed_step
     def verify(self, _: float) -> None:
-        """Verify what was copied and not verified before. Raises FinalSyncError."""
+        """Verify what was copied and not verified before, in the driver if it is little. Raises FinalSyncError."""
         if not self.partitions:
             return
         source, target = self.endpoints.source, self.endpoints.target
@@ -277,7 +250,7 @@ class FinalSync:
             self.migration.name,
             others_write=self.others_write,
             selects_topic=self.migration.selects_topic,
-            driver_hashing=self._driver_hashing,
+            driver_hashing=self._driver_hashing if self._driver_may_compare else None,
         )
         unverified = [partition for partition in report.partitions if not partition.is_complete]
         if unverified:
@@ -289,7 +262,7 @@ class FinalSync:
                 )
             )
 
-    @_timed
+    @timed_step
     def translate(self, _: float) -> None:
         """Translate and write the positions of all groups. Raises FinalSyncError."""
         if problems := self._translate_positions(dry_run=False):

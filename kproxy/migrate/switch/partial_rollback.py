@@ -37,11 +37,12 @@ from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_effects import check_clients
 from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.drive import DriveResult, HoldTask
-from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings, read_offsets
+from kproxy.migrate.switch.final_sync import FinalSyncError, read_offsets
 from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
+from kproxy.migrate.switch.sync_timings import SyncTimings
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work

@@ -23,10 +23,11 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch import client_effects
 from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users
-from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings, list_topics
+from kproxy.migrate.switch.final_sync import FinalSync, list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
+from kproxy.migrate.switch.sync_timings import SyncTimings
 from kproxy.migrate.switch.transactions import open_transactions, read_transactional_ids
 from kproxy.migrate.usage.observed import ObservedUsage
 

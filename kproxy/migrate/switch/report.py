@@ -13,9 +13,9 @@ from kproxy.migrate.journal.driver import find_active_driver
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.drive import DriveResult
-from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
+from kproxy.migrate.switch.sync_timings import SyncTimings
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, KnownPhase
 

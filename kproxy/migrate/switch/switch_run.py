@@ -24,9 +24,9 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.drive import Drive, DriveResult, HoldTask
-from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, ConnectedClient, KproxyReply
+from kproxy.migrate.switch.sync_timings import SyncTimings
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.migrate.switch.user_logins import check_users
 from kproxy.migrate.usage.observed import ObservedUsage

@@ -117,6 +117,7 @@ class SyncedSwitch(SwitchRun):
                 self.report_findings(preflight.check_final_sync(self._sync, self.section, dry_run=dry_run))
                 if not dry_run and not self.preflight.is_blocked:
                     self.report_findings(self._setup.before_hold())
+                    self._sync.verify(0.0)  # so that only the records of the last second are compared in the hold
                 if dry_run or self.preflight.is_blocked:
                     return None
                 return self._drive(journal, reversible)
@@ -272,6 +273,6 @@ class SyncedSwitch(SwitchRun):
             setup.during_hold(sync, until)
             sync.check_source_idle(until)
 
-        sync.hurry()
+        sync.set_urgent(True)
         tasks = {Work.DRAIN: sync.drain, Work.COPY: sync.copy, Work.VERIFY: sync.verify, Work.TRANSLATE: translate}
         return self.drive_switch(journal, setup.kind, setup.target_upstream, complete_entry, tasks)

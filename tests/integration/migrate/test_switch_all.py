@@ -19,11 +19,14 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.base.diagnostic import ERROR
-from kproxy.base.errors import ConfigError
+from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.commands.group import migrate
+from kproxy.migrate.copier import copier
+from kproxy.migrate.copier.sourcelog import CopyBlocked
 from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.driverround import DriverRounds
 from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import current_user
 from kproxy.migrate.journal.switch_journal import read_last_switch
@@ -50,6 +53,7 @@ from kproxy.migrate.switch.source_use import read_source_use
 from kproxy.migrate.switch.switch_run import SwitchContext
 from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.usage.sourcestate import read_source
+from kproxy.migrate.verify import driverhashing, verification
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
@@ -554,6 +558,107 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
     assert site.phases() == {("serving", "blue")}
     there = AdminClient({"bootstrap.servers": site.endpoints.source}).list_topics(timeout=30).topics
     assert f"kproxy-migration-{site.migration.name}-back" not in there  # the way back is taken back
+
+
+@contextmanager
+def holding(site: Site, fault: str) -> Iterator[list[str]]:
+    """Records come to the source after the rehearsal, and the fault is there from the hold on; yields the Spark jobs of
+    the hold."""
+    jobs: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def drain(self: FinalSync, until: float) -> None:
+            producer = Producer({"bootstrap.servers": site.endpoints.source})
+            for number in range(10**6, 10**6 + 30):
+                producer.produce(site.topic, b"%d" % number, partition=number % PARTITIONS)
+            assert producer.flush(30) == 0
+            patch.setattr(verification, "hash_blocks", _noting(jobs, "compare", verification.hash_blocks))
+            patch.setattr(CopyRun, "_run_spark_job", _noting(jobs, "copy", CopyRun._run_spark_job))
+            break_now(patch, fault)
+            drained(self, until)
+
+        drained = FinalSync.drain
+        # So that they are copied in the hold, and not before the fault is there.
+        patch.setattr(CopyRun, "set_urgent", lambda self, urgent: None)
+        patch.setattr(FinalSync, "drain", drain)
+        yield jobs
+
+
+def _noting(jobs: list[str], name: str, job: Any) -> Any:
+    def run(*arguments: Any, **more: Any) -> Any:
+        jobs.append(name)
+        return job(*arguments, **more)
+
+    return run
+
+
+def break_now(patch: pytest.MonkeyPatch, fault: str) -> None:
+    def lose_one(*arguments: Any, **more: Any) -> Iterator[Any]:
+        yield from list(produce(*arguments, **more))[1:]
+
+    def refuse(*_: object, **__: object) -> Iterator[Any]:
+        raise CopyBlocked("a batch that nobody can read")
+
+    def unreachable(*_: object, **__: object) -> Iterator[Any]:
+        raise UpstreamError("unreachable", "as the test has it")
+
+    def garbage(*_: object, **__: object) -> Iterator[Any]:
+        raise WireError("corrupt", "as the test has it")
+
+    produce = copier.produce_batches
+    match fault:
+        case "much to copy":
+            patch.setattr(DriverRounds, "can_copy", staticmethod(lambda _: False))
+        case "much to compare":
+            patch.setattr(driverhashing, "MAX_OFFSETS", 0)
+        case "a broker is away":
+            patch.setattr(driverhashing, "fetch_batches", unreachable)
+        case "a batch is damaged":
+            patch.setattr(driverhashing, "fetch_batches", garbage)
+        case "a record is lost":
+            patch.setattr(copier, "produce_batches", lose_one)
+        case "a partition is stuck":
+            patch.setattr(copier, "produce_batches", refuse)
+
+
+@pytest.mark.parametrize(
+    ("fault", "jobs"),
+    [
+        ("", []),
+        ("much to copy", ["copy"]),
+        ("much to compare", ["compare"]),
+        ("a broker is away", ["compare"]),
+        ("a batch is damaged", ["compare"]),
+    ],
+)
+def test_the_hold_needs_spark_only_for_what_the_driver_cannot_do(site: Site, fault: str, jobs: list[str]) -> None:
+    with holding(site, fault) as found:
+        came = site.switch()
+    assert came.drive_result is not None, site.stops()
+    assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
+    assert sorted(set(found)) == jobs
+    assert any("as the driver cannot: as the test has it" in line for line in site.said) == fault.startswith("a b")
+    values = [int(value or b"") for partition in site.values(site.endpoints.target) for value in partition]
+    assert sorted(values) == list(range(10**6, 10**6 + 30))
+    report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name)
+    before = {(one.topic, one.partition): one.kept.digest_text for one in report.partitions}
+    assert all(before.values())
+    report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, full=True)
+    assert before == {(one.topic, one.partition): one.kept.digest_text for one in report.partitions}, "it is Spark's"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("a record is lost", "not copied"), ("a partition is stuck", "a batch that nobody can read")],
+)
+def test_the_last_records_are_not_as_they_should_be(site: Site, fault: str, reason: str) -> None:
+    """Whatever goes wrong with them in the driver, the switch is undone, and says where."""
+    with holding(site, fault):
+        came = site.switch()
+    assert came.drive_result is not None, site.stops()
+    assert came.drive_result.end is CoordinatorOutcome.UNDONE
+    assert reason in came.drive_result.reasons[0]
+    assert site.phases() == {("serving", "blue")}
 
 
 def test_a_rehearsal_and_what_stops_it(site: Site) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from bench import bars, report, tables, verify
+from bench import bars, held, report, tables, verify
 from bench.loads import LOADS, Kind, Load
 from bench.machine import BenchError
 from bench.native import FETCH, LIST_OFFSETS, METADATA, PRODUCE, SMALL, Request, build
@@ -285,6 +285,18 @@ def test_of_several_figures_the_worst_is_held_against_the_bar() -> None:
     assert judged["ready after exec"]["met"]
     assert judged["64 stalled readers, drained byte-exact"]["met"]
     assert "real clients, throughput, to HAProxy's" not in judged  # not measured
+
+
+def test_both_loads_of_a_switch_have_bars() -> None:
+    figures = {"held": 0.9, "held_max": 2.1, "dry_run": 9.0, "wrong": 0}
+    judged = bars.judge({"loads": {}, "held": {load.name: figures for load in held.LOADS}})
+    assert [(bar["where"], bar["met"]) for bar in judged] == [
+        ("c10-p50", True),
+        ("c10-p50", False),
+        ("c100-p50", False),
+        ("c10-p50", True),
+        ("c10-p50", True),
+    ]
 
 
 def test_every_load_that_a_bar_is_about_is_there() -> None:

@@ -6,11 +6,12 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.copier.state import Job
+from kproxy.migrate.copier.state import Job, Slice, SliceResult
 from kproxy.migrate.copy import copyrun as module
 from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.driverround import MAX_SIZE, DriverRounds
 from kproxy.migrate.copy.scope import CopySpec
-from kproxy.migrate.copy.statereader import StateReader
+from kproxy.migrate.copy.statereader import StateReader, StateSnapshot
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
 from kproxy.proxy.switching.twophase import JournalDecision
 
@@ -54,3 +55,55 @@ def test_nothing_is_copied_against_the_stream(
         return
     with pytest.raises(ConfigError, match="clients of move are on green now"):
         copy._check_not_switched()
+
+
+def following(monkeypatch: pytest.MonkeyPatch, idle: float, stuck: float) -> CopyRun:
+    """A copy that follows, with these pauses; its clusters are never asked."""
+    monkeypatch.setattr(module, "_IDLE_PAUSE", idle)
+    monkeypatch.setattr(module, "_STUCK_PAUSE", stuck)
+    monkeypatch.setattr(StateReader, "read", lambda self: StateSnapshot({}, {}, (0,)))
+    return CopyRun(Mock(), "source:1", "target:1", CopySpec("move", {"t": "t"}, follow=True), lambda _: None)
+
+
+def test_a_round_with_nothing_left_is_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read of the state topic may lack a transaction that has just ended."""
+    copy, rounds = following(monkeypatch, 0.001, 600.0), list[int]()
+
+    def run(number: int, *_: object) -> list[SliceResult]:
+        rounds.append(number)
+        if number == 3:
+            copy.finish_round()
+        return [SliceResult("t", 0, None)]
+
+    monkeypatch.setattr(copy, "_plan_round", lambda _: [(1, Slice("t", 0, "t", 0, 9, 9, 1.0))])
+    monkeypatch.setattr(copy, "_round", run)
+    copy._rounds()
+    assert rounds == [1, 2, 3]
+
+
+def test_an_urgent_copy_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, plans = following(monkeypatch, 600.0, 600.0), list[int]()
+
+    def plan(_: StateSnapshot) -> list[tuple[int, Slice]]:
+        plans.append(len(plans))
+        copy.set_urgent(True)
+        if len(plans) == 3:
+            copy.finish_round()
+        return []
+
+    monkeypatch.setattr(copy, "_plan_round", plan)
+    copy._rounds()
+    assert plans == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("size", "driver"), [(MAX_SIZE, True), (MAX_SIZE + 1, False)])
+@pytest.mark.parametrize("small_rounds_in_driver", [False, True])
+def test_the_driver_copies_only_small_rounds(
+    monkeypatch: pytest.MonkeyPatch, size: int, driver: bool, small_rounds_in_driver: bool
+) -> None:
+    spec = CopySpec("move", {"t": "t"}, small_rounds_in_driver=small_rounds_in_driver)
+    copy, ran = CopyRun(Mock(), "source:1", "target:1", spec), list[str]()
+    monkeypatch.setattr(DriverRounds, "copy", lambda *_: ran.append("driver") or [])
+    monkeypatch.setattr(copy, "_run_spark_job", lambda *_: ran.append("Spark") or [])
+    assert copy._round(1, 16, [(size, Slice("t", 0, "t", 0, 9, 9, 1.0))]) == []
+    assert ran == ["driver" if driver and small_rounds_in_driver else "Spark"]

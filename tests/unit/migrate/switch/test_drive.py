@@ -15,11 +15,11 @@ import pytest
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
-from kproxy.migrate.switch.drive import Drive, DriveResult, DriveTimeouts, HoldTask
+from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, HoldTask
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.report import SwitchResult, result_lines, result_to_json
 from kproxy.proxy.switching.participant import Command, CommandType, Phase
-from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, SwitchPlan, Work, driver_id
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, Stage, SwitchPlan, Work, driver_id
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
@@ -363,3 +363,11 @@ def test_an_entry_of_the_journal_survives_json() -> None:
 def test_an_entry_that_cannot_be_read(value: bytes) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         SwitchEntry.read(value)
+
+
+def test_a_few_kproxies_are_asked_again_soon() -> None:
+    """Most stages take milliseconds. Where one takes long, or there are many kproxies, they are asked less often."""
+    seconds = [TIMEOUTS.interval(Stage.HOLD, in_stage, kproxies) for in_stage, kproxies in ((0, 3), (0.4, 3), (9, 3))]
+    assert seconds == [0.02, 0.1, 0.2]
+    assert TIMEOUTS.interval(Stage.HOLD, 0, 1000) == 0.2
+    assert TIMEOUTS.interval(Stage.WORK, 0, 3) == 1.0

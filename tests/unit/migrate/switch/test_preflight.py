@@ -7,8 +7,8 @@ import pytest
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
-from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.preflight import _check_duration, while_clients_move
+from kproxy.migrate.switch.sync_timings import SyncTimings
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,12 @@ class CopyRun:
                     self._no_more_rounds.wait(_STUCK_PAUSE)
             else:
                 stall_deadline = time.monotonic() + self._spec.stall_timeout
+                if self._driver_for(slices) is not None:
+                    self._wait_for_records()  # so few records can wait for more, unless it is urgent
+
+    def _driver_for(self, slices: list[tuple[int, Slice]]) -> DriverRounds | None:
+        """Return the threads of the driver that copy this round; None if Spark does."""
+        return self._driver_rounds if self._driver_rounds is not None and self._driver_rounds.can_copy(slices) else None
 
     def _wait_for_records(self) -> None:
         self._pause_ended.wait(self._idle_pause)
@@ -293,8 +299,8 @@ class CopyRun:
     def _round(self, number: int, state_partitions: int, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
         self.progress.round = number
         job = Job(self._spec.name, state_partitions)
-        if self._driver_rounds is not None and self._driver_rounds.can_copy(slices):
-            results = self._driver_rounds.copy(job, slices, self._spec.max_rate, lambda: self._round_cancelled)
+        if (driver := self._driver_for(slices)) is not None:
+            results = driver.copy(job, slices, self._spec.max_rate, lambda: self._round_cancelled)
         else:
             results = self._run_spark_job(job, slices)
         begins = {(slice_.topic, slice_.partition): max(slice_.begin, slice_.skip_to) for _, slice_ in slices}

@@ -178,8 +178,10 @@ class FinalSync:
         """
         until = time.monotonic() + seconds
         self.source_ends = self._read_stable_ends(until)
+        self.set_urgent(True)
         with self.timings.measure("copy"):
             self._wait_until_copied(self.source_ends, until)
+        self.set_urgent(False)
         self.verify(until)
         # Spark was the first to compare: it has compared most records, and is warm if it must take over in the hold.
         self._driver_may_compare = True
@@ -189,7 +191,7 @@ class FinalSync:
     # While writes are held
 
     def set_urgent(self, urgent: bool) -> None:
-        """Copy new records at once, because writes are about to be held; or no longer, because all are copied."""
+        """Copy new records at once, as in the hold; or no longer, because all that is waited for is copied."""
         if self._copy is not None:
             self._copy.set_urgent(urgent)
 

@@ -23,7 +23,7 @@ from kproxy.migrate.verify.pieces import BLOCK_BITS, EXTRA, BlockSums, Partition
 from kproxy.protocol.records.decoding import decode_entries, decode_tail
 
 # The most that the driver reads of both sides together: offsets, and bytes as brokers send them.
-MAX_OFFSETS, MAX_BYTES = 1 << 16, 32 << 20
+MAX_OFFSETS, MAX_BYTES = 1 << 17, 64 << 20
 # The largest batch that it decompresses, in bytes.
 _MAX_PLAIN_BATCH = 32 << 20
 # How long it tries again while a leader moves, before Spark takes over, in seconds.

@@ -183,7 +183,7 @@ class FinalSync:
             self._wait_until_copied(self.source_ends, until)
         self.set_urgent(False)
         self.verify(until)
-        # Spark was the first to compare: it has compared most records, and is warm if it must take over in the hold.
+        # Spark was the first to compare: most records, so it is warm if it must take over in the hold.
         self._driver_may_compare = True
         with self.timings.measure("translate"):
             return self._translate_positions(dry_run)

@@ -568,20 +568,26 @@ def holding(site: Site, fault: str) -> Iterator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
 
         def drain(self: FinalSync, until: float) -> None:
-            producer = Producer({"bootstrap.servers": site.endpoints.source})
-            for number in range(10**6, 10**6 + 30):
-                producer.produce(site.topic, b"%d" % number, partition=number % PARTITIONS)
-            assert producer.flush(30) == 0
+            send(site, range(100, 130))
             patch.setattr(verification, "hash_blocks", _noting(jobs, "compare", verification.hash_blocks))
             patch.setattr(CopyRun, "_run_spark_job", _noting(jobs, "copy", CopyRun._run_spark_job))
             break_now(patch, fault)
             drained(self, until)
 
+        send(site, range(100))  # which Spark compares before the hold
         drained = FinalSync.drain
         # So that they are copied in the hold, and not before the fault is there.
         patch.setattr(CopyRun, "set_urgent", lambda self, urgent: None)
         patch.setattr(FinalSync, "drain", drain)
         yield jobs
+
+
+def send(site: Site, numbers: Sequence[int]) -> None:
+    """Write these to the source, without kproxy."""
+    producer = Producer({"bootstrap.servers": site.endpoints.source})
+    for number in numbers:
+        producer.produce(site.topic, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
 
 
 def _noting(jobs: list[str], name: str, job: Any) -> Any:
@@ -639,7 +645,7 @@ def test_the_hold_needs_spark_only_for_what_the_driver_cannot_do(site: Site, fau
     assert sorted(set(found)) == jobs
     assert any("as the driver cannot: as the test has it" in line for line in site.said) == fault.startswith("a b")
     values = [int(value or b"") for partition in site.values(site.endpoints.target) for value in partition]
-    assert sorted(values) == list(range(10**6, 10**6 + 30))
+    assert sorted(values) == list(range(130))
     report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name)
     before = {(one.topic, one.partition): one.kept.digest_text for one in report.partitions}
     assert all(before.values())

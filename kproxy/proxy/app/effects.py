@@ -169,14 +169,14 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.parts[part.name] = active
         dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
-        self._sessions.clusters[cluster].make_part(part, gateway.upstream_of_part(part.name).config, dial, localise)
+        self._sessions.clusters[cluster].parts.make(part, gateway.upstream_of_part(part.name).config, dial, localise)
 
     def extend_part(self, cluster: str, part: Part) -> str:
-        return self._sessions.clusters[cluster].extend_part(part)
+        return self._sessions.clusters[cluster].parts.extend(part)
 
     def end_part(self, cluster: str, part: str) -> str:
         gateway = self._gateway(cluster)
-        if not (problem := self._sessions.clusters[cluster].end_part(part)):
+        if not (problem := self._sessions.clusters[cluster].parts.end(part)):
             del gateway.parts[part]
         return problem
 

@@ -33,6 +33,7 @@ misrouted           refuses clients that expect another cluster or node, so that
 allsessions         the sessions of all clusters of the process
 sessions            creates the session of a client whose node is connected, and ends it
 nodecalls           the calls towards each node, which all sessions to it share
+sessionparts        the parts of the cluster: clients that are routed by themselves, with their sessions
 insessionchannel    sends kproxy's own requests within a session, between the client's: verifies the node, logs in again
 switchableunit      what a unit that can be switched needs beside its sessions
 clientlogins        the logins of clients at kproxy: users, kproxy's login for each, pauses after failures

@@ -29,6 +29,7 @@ from kproxy.proxy.cluster.insessionchannel import keep_logged_in, verify_within
 from kproxy.proxy.cluster.nodecalls import NodeCalls
 from kproxy.proxy.cluster.observers import ReadLabels, SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
+from kproxy.proxy.cluster.sessionparts import SessionParts
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
 from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection, Verify
 from kproxy.proxy.metrics import Metrics
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from kproxy.proxy.cluster.clientlogins import ClientLogins
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.relay.guard import EpochGuard
-    from kproxy.proxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ _YOUNG = 2.0
 
 
 class Sessions:
-    """The sessions of one cluster, and of its parts."""
+    """The sessions of one cluster; `parts` are its parts."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Sessions:
         self._tasks = tasks
         self._routes: Routes = {"": ClientRoute(config, dial, localise, _new_unit(config, pump) if switches else None)}
         self._calls = NodeCalls(metrics, config.name)
+        self.parts = SessionParts(self._routes, self._open, self._close_pending)
         self._pending = PendingConnections(client_tls(config), self._routes, node_exists, self._on_connected)
         self._connections: dict[ClientConnection, None] = {}
         self.drained = asyncio.Event()  # set while there is no connection
@@ -258,71 +259,6 @@ class Sessions:
         """Return what a switch of a part, or of the cluster without its parts, needs; None if it cannot be switched."""
         route = self._routes.get(part)
         return None if route is None else route.unit
-
-    def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
-        """Route these clients by themselves from now on.
-
-        Their open sessions stay open, and what is known about them moves with them. A client whose connection has no
-        session yet, or has not sent its client id, must connect again.
-        """
-        cluster_unit = self._routes[""].unit
-        assert cluster_unit is not None, "the cluster can be switched"
-        self._close_pending()
-        client_ids = {connection: session.conversation.introduction.client_id for connection, session in self._open()}
-        members = {connection: session for connection, session in self._open() if part.has(client_ids[connection])}
-        unit = cluster_unit.split(part.has, members.values())
-        route = self._routes[part.name] = ClientRoute(config, dial, localise, unit, part)
-        for connection in members:
-            connection.route, connection.unit = route, unit
-        for connection, client_id in client_ids.items():
-            if not client_id:
-                connection.drain(gracefully=True)
-
-    def extend_part(self, part: Part) -> str:
-        """Route more clients of the cluster with a part, which has these clients then.
-
-        Return why that is not possible, or "". Open sessions stay open. A client whose connection has no session yet
-        must connect again.
-        """
-        cluster_unit, route = self._routes[""].unit, self._routes[part.name]
-        assert cluster_unit is not None, "the cluster can be switched"
-        assert route.unit is not None
-        assert route.part is not None
-        if not route.unit.can_take_from(cluster_unit):
-            return f"the cluster was switched since part {part.name} was made: kproxy keeps their clients apart"
-        self._close_pending()
-        former = route.part
-
-        def is_added(client_id: str) -> bool:
-            return part.has(client_id) and not former.has(client_id)
-
-        members = {
-            connection: session
-            for connection, session in self._open()
-            if connection.unit is cluster_unit and is_added(session.conversation.introduction.client_id)
-        }
-        route.unit.take(cluster_unit.split(is_added, members.values()), is_added)
-        route.part = part
-        for connection in members:
-            connection.route, connection.unit = route, route.unit
-        return ""
-
-    def end_part(self, name: str) -> str:
-        """Route the clients of this part with all others again. Return why that is not possible, or ""."""
-        cluster_route, route = self._routes[""], self._routes[name]
-        assert cluster_route.unit is not None
-        assert route.unit is not None
-        if not cluster_route.unit.is_unchanged_since_split(route.unit):
-            return (
-                f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
-            )
-        self._close_pending()
-        cluster_route.unit.merge(route.unit)
-        for connection, _ in self._open():
-            if connection.route is route:
-                connection.route, connection.unit = cluster_route, cluster_route.unit
-        del self._routes[name]
-        return ""
 
     def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
         """Route a part, or the cluster without its parts, to another upstream, and close its connections.

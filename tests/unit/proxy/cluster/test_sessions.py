@@ -495,7 +495,7 @@ async def test_a_brokers_endpoints_belong_to_the_current_upstream(house: House) 
 
     before = await one.session()
     await ask(*before, 1)
-    house.here.clusters["default"].make_part(Part("some", ("me",)), config, dial, localise("some"))
+    house.here.clusters["default"].parts.make(Part("some", ("me",)), config, dial, localise("some"))
     await ask(*before, 2)
     assert named == ["others", "some"]
     client, count = one.carry(), one.open
@@ -505,7 +505,7 @@ async def test_a_brokers_endpoints_belong_to_the_current_upstream(house: House) 
     await far.hear(request(METADATA_V1, 1))
     await far.say(response(1, metadata_body("kafka")))
     await client.hear(response(1, metadata_body("kafka")))
-    assert house.here.clusters["default"].end_part("some") == ""
+    assert house.here.clusters["default"].parts.end("some") == ""
     await ask(client, far, 2)
     await ask(*before, 3)
     assert named == ["others", "some", "some", "others", "others"]
@@ -532,7 +532,7 @@ async def test_a_new_part_leaves_no_session_without_a_client_id(house: House) ->
     one = house.cluster(switches=True)
     named, nameless = await one.session(), await one.session()
     await passes(*named)
-    house.here.clusters["default"].make_part(MINE, one.config, lambda key, _: one.dial(key), one._localise)
+    house.here.clusters["default"].parts.make(MINE, one.config, lambda key, _: one.dial(key), one._localise)
     await nameless[0].ended()
     await passes(*named, 2)
 
@@ -548,10 +548,10 @@ async def test_a_part_stays_apart_once_one_of_the_two_was_switched(house: House,
         dialled += 1
         return one.upstream()
 
-    house.here.clusters["default"].make_part(MINE, one.config, dial, one._localise)
+    house.here.clusters["default"].parts.make(MINE, one.config, dial, one._localise)
     await session_in_part(one)
     house.here.clusters["default"].flip(one.config.replace(upstream="green"), flipped)
-    assert "was switched since the part was made" in house.here.clusters["default"].end_part("mine")
+    assert "was switched since the part was made" in house.here.clusters["default"].parts.end("mine")
     await session_in_part(one)
     assert dialled == 2
 
@@ -563,14 +563,14 @@ async def test_more_clients_join_a_part_that_was_switched_and_came_back(house: H
     sessions = house.here.clusters["default"]
     client, far = await one.session()  # of "me", which is not in the part
     await passes(client, far)
-    sessions.make_part(Part("mine", ("other",)), one.config, lambda key, _: one.dial(key), one._localise)
+    sessions.parts.make(Part("mine", ("other",)), one.config, lambda key, _: one.dial(key), one._localise)
     for upstream in ("green", "blue"):
         sessions.flip(one.config.replace(upstream=upstream), "mine")
-    assert sessions.extend_part(Part("mine", ("me", "other"))) == ""
+    assert sessions.parts.extend(Part("mine", ("me", "other"))) == ""
     await passes(client, far, 2)
     sessions.flip(one.config, "")
     await passes(client, far, 3)
-    assert "the cluster was switched since part mine was made" in sessions.extend_part(Part("mine", ("m*", "other")))
+    assert "the cluster was switched since part mine was made" in sessions.parts.extend(Part("mine", ("m*", "other")))
     sessions.flip(one.config, "mine")
     await client.ended()
 
@@ -582,7 +582,7 @@ async def test_a_part_is_reconfigured_by_itself(house: House) -> None:
     others_request = large.replace(b"me", b"no")
     await other[0].say(others_request[:100])
     await other[1].hear(others_request[:100])
-    house.here.clusters["default"].make_part(MINE, one.config, lambda key, _: one.dial(key), one._localise)
+    house.here.clusters["default"].parts.make(MINE, one.config, lambda key, _: one.dial(key), one._localise)
     client, _ = await session_in_part(one)
     smaller = one.config.replace(max_request_size=1000)
     parts = {"mine": (smaller, lambda *_: True)}

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import BenchError, start, stop
-from kproxy.dev.devcluster.jars import DEFAULT_VERSION, class_path, fetch, find_java
+from kproxy.dev.devcluster.jars import class_path, fetch, find_java
 
+# Maven Central has no Connect of Kafka 4.4.0, the version of the brokers.
+_VERSION = "4.3.1"
 AT_LEAST_ONCE, EXACTLY_ONCE = "mm2", "mm2-exactly-once"
 MODES = (AT_LEAST_ONCE, EXACTLY_ONCE)
 AT_LEAST_ONCE_TUNED = "mm2-tuned"
@@ -50,7 +52,7 @@ TUNED = {
 
 def jars(progress: Callable[[str], None] | None = None) -> Path:
     """Return the jars of Connect and MirrorMaker. Needs the network if they are not cached. Raises ConfigError."""
-    version = DEFAULT_VERSION
+    version = _VERSION
     wanted = [("org.apache.kafka", artifact, version) for artifact in ("connect-mirror", "connect-runtime")]
     wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
     pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*dependency) for dependency in wanted))

@@ -21,7 +21,8 @@ from bench.machine import rss
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice
+from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, PartitionState, Slice
 from kproxy.protocol.wire.api import ApiKey
 
 _ACKS_MS, _WINDOW = 30_000, 32
@@ -29,6 +30,8 @@ _ACKS_MS, _WINDOW = 30_000, 32
 _ALIKE = 2 << 20
 _LARGEST = 2 << 20
 _SECONDS = 900.0
+# What the driver estimates before it knows the records; and after so many rounds the copy makes no progress.
+_BYTES_PER_OFFSET, _ROUNDS = 1000.0, 20
 
 
 def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per_batch: int, records: int) -> Any:
@@ -44,8 +47,8 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
             batch = made[written % len(made)]
             while link.in_flight >= _WINDOW:
                 _acknowledged(link)
-            head = requests.encode_produce(None, topic, partition, len(batch), _ACKS_MS)
-            link.send(ApiKey.PRODUCE, version, head, batch)
+            parts = requests.encode_produce(None, [((topic, partition), [batch])], _ACKS_MS)
+            link.send(ApiKey.PRODUCE, version, *parts)
             written += 1
             total += len(batch)
         while link.in_flight:
@@ -62,9 +65,9 @@ def _wait_for_leaders(cluster: ClusterClient, topic: str, partitions: int) -> No
 
 
 def _acknowledged(link: BrokerConnection) -> None:
-    error, _ = requests.read_produce(link.receive())
-    if error:
-        raise SystemExit(f"the broker refuses a batch: error {error}")
+    for error, _ in requests.read_produce(link.version(ApiKey.PRODUCE), link.receive()).values():
+        if error:
+            raise SystemExit(f"the broker refuses a batch: error {error}")
 
 
 def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]:
@@ -85,25 +88,38 @@ def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]
 
 
 def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> Any:
-    """Copy every partition to its end, one after the other; return CPU-seconds, seconds and the maximum memory."""
+    """Copy every partition to its end in rounds, as one task; return CPU-seconds, seconds and the maximum memory."""
     _like_spark()
     from kproxy.migrate.copier.copier import Copier
+    from kproxy.migrate.copy.rounds import PartitionBacklog, pack_tasks, slice_size
 
     at, to = ClusterClient(source), ClusterClient(target)
-    where = [(topic, partition) for partition in range(at.partition_count(topic))]
-    ends = at.list_offsets(where, requests.LATEST)
-    copier = Copier(at, to, Job(name, STATE_PARTITIONS))
-    records = size = 0
+    ends = at.list_offsets([(topic, partition) for partition in range(at.partition_count(topic))], requests.LATEST)
+    job = Job(name, STATE_PARTITIONS)
+    copier = Copier(at, to, job)
+    states: dict[TopicPartition, PartitionState] = {}
+    records = size = rounds = 0
     ways: dict[str, int] = {}
     cpu, began = time.process_time(), time.monotonic()
-    for _, partition in where:
-        end = ends[topic, partition]
-        done = copier.copy(Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, max_batch_size=_LARGEST))
-        if done.stuck or done.state is None or done.state.source_next != end:
-            raise SystemExit(f"partition {partition} of {topic} was not copied: {done.stuck}")
-        records, size = records + done.records, size + done.size
-        for way, count in done.batch_counts.items():
-            ways[way] = ways.get(way, 0) + count
+    while left := [place for place in ends if place not in states or states[place].source_next < ends[place]]:
+        rounds += 1
+        slices = []
+        for place in left:
+            state = states.get(place)
+            backlog = PartitionBacklog(
+                *place, 0 if state is None else state.source_next, ends[place], _BYTES_PER_OFFSET
+            )
+            most = slice_size(backlog, state, 1 << 62)
+            planned = Slice(*place, target_topic, 0, ends[place], most, _SECONDS, state=state, max_batch_size=_LARGEST)
+            slices.append((min(most, backlog.size), planned))
+        for group in (group for task in pack_tasks(slices, job, 1) for group in task):
+            for done in copier.copy(group):
+                if done.stuck or done.state is None or rounds > _ROUNDS:
+                    raise SystemExit(f"partition {done.partition} of {topic} was not copied: {done.stuck}")
+                states[done.topic, done.partition] = done.state
+                records, size = records + done.records, size + done.size
+                for way, count in done.batch_counts.items():
+                    ways[way] = ways.get(way, 0) + count
     return {
         "cpu": time.process_time() - cpu,
         "seconds": time.monotonic() - began,
@@ -111,6 +127,7 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
         "bytes": size,
         "rss": rss([os.getpid()], "VmHWM"),
         "ways": ways,
+        "rounds": rounds,
     }
 
 

@@ -307,7 +307,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
     copier = Copier(source, target, Job(migration.name, 16))
     for name in (topic, there):
-        outcome = copier.copy(Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60))
+        [outcome] = copier.copy([Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60)])
         assert outcome.records == 10, outcome
     source.close()
     target.close()
@@ -344,7 +344,7 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
 
     source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
     copier = Copier(source, target, Job(migration.name, 16))
-    outcome = copier.copy(Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60))
+    [outcome] = copier.copy([Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60)])
     assert outcome.records == 10, outcome
     source.close()
     target.close()

@@ -1,7 +1,8 @@
-"""Copying one partition's records to another cluster, exactly once. No Spark, no threads.
+"""Copying records of partitions to another cluster, exactly once. No Spark, no threads.
 
-copier         copies a slice
-sourcelog      reads one partition of the source
+copier         copies slices that have the same transactional id
+partitioncopy  one slice while it is copied
+sourcelog      reads partitions of one broker of the source
 producer       writes batches in transactions
 offsetmap      maps offsets of the source to offsets of the target (pure)
 state          the records of the state topic, and the slices of copy tasks with their results (pure)

@@ -65,12 +65,17 @@ class ClusterClient:
         assert failure is not None
         raise failure
 
-    def connect_leader(self, topic: str, partition: int) -> BrokerConnection:
-        """Return a connection to the leader of a partition."""
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node id of the leader of a partition, -1 if there is none now."""
         if (topic, partition) not in self._leaders:
             self.refresh_metadata([topic])
         leader = self._leaders.get((topic, partition), -1)
-        if leader not in self._brokers:
+        return leader if leader in self._brokers else -1
+
+    def connect_leader(self, topic: str, partition: int) -> BrokerConnection:
+        """Return a connection to the leader of a partition."""
+        leader = self.leader(topic, partition)
+        if leader < 0:
             raise UpstreamError("unreachable", f"{topic}-{partition} has no leader now")
         return self._connect(self._brokers[leader])
 

@@ -23,6 +23,8 @@ TIMEOUT = 30.0
 _MAX_RESPONSE = 512 * 1024 * 1024
 # Size of the read buffer: room for many Produce responses, and for the beginning of a Fetch response.
 _BUFFER_SIZE = 16 * 1024
+# How many parts one call to the kernel takes: IOV_MAX of Linux and macOS.
+_MAX_PARTS = 1024
 _FIRST = Struct(">ii")
 _HEADER = Struct(">ihhih")
 
@@ -80,7 +82,7 @@ class BrokerConnection:
             raise self._close_with(error) from None
 
     def _send(self, parts: Sequence[Buffer]) -> None:
-        sent = self._socket.sendmsg(parts)
+        sent = self._socket.sendmsg(parts[:_MAX_PARTS])
         for part in parts:
             if sent < len(part):
                 self._socket.sendall(memoryview(part)[sent:])
@@ -130,6 +132,7 @@ class BrokerConnection:
 
     def request(self, key: int, version: int, *body: Buffer) -> memoryview:
         """Send a request and return its response. No other request may be in flight."""
+        assert not self._in_flight
         self.send(key, version, *body)
         return self.receive()
 

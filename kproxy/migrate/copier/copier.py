@@ -1,48 +1,34 @@
-"""Copies slices: fetches batches, and writes them and the new state in one transaction.
+"""Copies slices: fetches batches, and writes them and the new states in transactions.
 
-A slice is one loop: it begins at the state that the target has committed, and each transaction moves that state on.
-After any failure the next attempt begins at the committed state with a new epoch. So no record is written twice or left
-out, whichever process is killed, and however often.
+All slices of a call have the same transactional id: either one slice of a partition that has much to copy, or many of
+partitions that have little. These share transactions, and also requests: a producer id, a transaction and a state for
+each of them would cost the brokers more than their records.
+
+Each attempt begins at the states that the target has committed, with a new epoch, and each transaction moves states on.
+So no record is written twice or left out, whichever process is killed, and however often. A partition with an error
+does not stop the others: the next attempt leaves it out, and tries it again when the others are copied.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from struct import pack
-
-from crc32c import crc32c
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from kproxy.base.errors import KproxyError
-from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient, backoff, is_retriable
-from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.producer import TransactionalProducer
-from kproxy.migrate.copier.sourcelog import CopyBlocked, SourceLog, SourceStartMoved
-from kproxy.migrate.copier.state import (
-    SEAL_THRESHOLD,
-    Job,
-    PartitionState,
-    Slice,
-    SliceResult,
-    encode_map_piece,
-    identities_differ,
-    merge_identities,
-    state_key,
-    state_partition,
-    transactional_id,
-    truncation_text,
-)
-from kproxy.migrate.copier.statetopic import read_value
-from kproxy.protocol.records.header import Batch, filter_committed
-from kproxy.protocol.records.producebatches import produce_batches
+from kproxy.migrate.copier.clusterclient import ClusterClient, backoff
+from kproxy.migrate.copier.errorcodes import ProducerFenced
+from kproxy.migrate.copier.partitioncopy import PartitionCopy, StateEntry
+from kproxy.migrate.copier.producer import OutgoingBatch, TransactionalProducer
+from kproxy.migrate.copier.sourcelog import FetchedBatches, SourceLog, SourceStartMoved
+from kproxy.migrate.copier.state import Job, PartitionState, Slice, SliceResult
+from kproxy.migrate.copier.statetopic import read_values
 
 # Maximum size and duration of a transaction: its markers make gaps in the target's offsets, and consumers of the
 # target see its records at its end.
 _TRANSACTION, _TRANSACTION_SECONDS = 64 * 1024 * 1024, 10.0
-_NEVER = 1 << 63  # a slice ends between two batches
+# Maximum number of partitions in a transaction: the coordinator writes all of them again whenever some are added.
+_TRANSACTION_PARTITIONS = 512
 
 
 class Copier:
@@ -51,249 +37,197 @@ class Copier:
     def __init__(self, source: ClusterClient, target: ClusterClient, job: Job) -> None:
         self._source, self._target, self._job = source, target, job
 
-    def copy(self, slice: Slice) -> SliceResult:
-        """Copy a slice. Errors of a cluster or of the network are in the result, and are not raised."""
+    def copy(self, slices: Sequence[Slice]) -> list[SliceResult]:
+        """Copy slices that have the same transactional id.
+
+        Errors of a cluster or of the network are in the results, and are not raised.
+        """
         began = time.monotonic()
-        deadline = began + slice.seconds
-        progress = SliceProgress()
-        attempts, stuck, final = 0, "", False
-        for pause in backoff():
-            attempts += 1
-            attempt = _Attempt(self._source, self._target, self._job, slice, deadline, progress)
-            stuck, final = "", False
-            try:
-                attempt.run()
-            except KproxyError as error:
-                stuck, final = str(error), not is_retriable(error)
-                attempt.abort()
-                if isinstance(error, SourceStartMoved):
+        deadline = began + max(slice.seconds for slice in slices)
+        partitions = [PartitionCopy(slice) for slice in slices]
+        attempts, pauses = 0, backoff()
+        while waiting := [partition for partition in partitions if partition.is_open]:
+            ready = [partition for partition in waiting if partition.error is None]
+            if not ready:
+                pause = next(pauses)
+                if time.monotonic() + pause >= deadline:
                     break
-            progress.state = attempt.state or progress.state
-            if not stuck or final or time.monotonic() + pause >= deadline:
-                break
-            time.sleep(pause)
-        return SliceResult(
-            topic=slice.topic,
-            partition=slice.partition,
-            state=progress.state or slice.state,
-            records=progress.records,
-            size=progress.size,
-            seconds=time.monotonic() - began,
-            log_start=progress.log_start,
-            stable=progress.stable,
-            stuck=stuck,
-            is_final=final,
-            attempts=attempts,
-            batch_counts=dict(progress.batch_counts),
-        )
+                time.sleep(pause)
+            attempts += 1
+            self._attempt(ready or waiting, deadline)
+        seconds = time.monotonic() - began
+        return [partition.result(seconds, attempts) for partition in partitions]
 
-
-@dataclass(slots=True)
-class SliceProgress:
-    """The work of all attempts at one slice together."""
-
-    state: PartitionState | None = None
-    records: int = 0
-    size: int = 0
-    log_start: int = -1
-    stable: int = -1
-    batch_counts: Counter[str] = field(default_factory=Counter)
+    def _attempt(self, partitions: Sequence[PartitionCopy], deadline: float) -> None:
+        """Copy these partitions as far as possible; each is finished then, or has an error."""
+        for partition in partitions:
+            partition.error = None
+        attempt = _Attempt(self._source, self._target, self._job, partitions, deadline)
+        try:
+            attempt.run()
+        except KproxyError as error:
+            attempt.abort(error)
+        else:
+            for partition in partitions:
+                if partition.error is None:
+                    partition.is_open = False
+        if any(partition.error for partition in partitions):
+            self._source.invalidate()
 
 
 class _Attempt:
-    """One attempt to copy a slice."""
+    """One attempt to copy slices."""
 
     def __init__(
         self,
         source: ClusterClient,
         target: ClusterClient,
         job: Job,
-        slice: Slice,
+        partitions: Sequence[PartitionCopy],
         deadline: float,
-        progress: SliceProgress,
     ) -> None:
-        self.state: PartitionState | None = None  # what is committed
-        self._source, self._target, self._job, self._slice = source, target, job, slice
-        self._deadline, self._progress = deadline, progress
-        self._producer = TransactionalProducer(target, transactional_id(job.name, slice.topic, slice.partition))
-        self._key = state_key("partition", slice.topic, slice.partition)
-        self._state_partition = state_partition(self._key, job.state_partitions)
-        self._log = SourceLog(source, slice, deadline)
-        self._began = time.monotonic()
-        self._copied_size = 0
+        self._source, self._target, self._job = source, target, job
+        self._partitions, self._deadline = partitions, deadline
+        first = partitions[0].slice
+        self._producer = TransactionalProducer(target, first.transactional_id(job))
+        self._state_partition = first.state_partition(job)
+        self._rate = first.rate
+        self._began = self._transaction_began = time.monotonic()
+        self._copied_size = self._transaction_size = 0
 
     def run(self) -> None:
-        """Copy until the slice ends."""
-        slice, producer = self._slice, self._producer
-        producer.init_transactions(self._deadline)
-        self.state = self._read_state()
-        transaction = _Transaction(self.state, slice.skip_to)
-        self._progress.state = self.state
-        # At least once, however long the start took, so that the attempt makes progress.
-        while (
-            transaction.position < slice.upto
-            and self._copied_size < slice.size
-            and (not self._copied_size or time.monotonic() < self._deadline)
-        ):
-            response, fetched, next_position = self._fetch(transaction.position)
-            has_more = next_position < slice.upto and self._copied_size + len(response.records) < slice.size
-            if has_more:
-                self._log.send_fetch(next_position)  # fetch the next batches while these are written
-            self._write(transaction, response, fetched)
-            transaction.position = next_position
-            if transaction.size >= _TRANSACTION or time.monotonic() - transaction.began >= _TRANSACTION_SECONDS:
-                transaction = self._commit(transaction)
+        """Copy until all slices end, or have an error."""
+        self._producer.init_transactions(self._deadline)
+        self._read_states()
+        self._transaction_began = time.monotonic()
+        for partitions in self._by_source_leader():
+            self._copy_from_leader(partitions)
+        self._commit()
+
+    def _read_states(self) -> None:
+        """Read the committed states, which no other producer can change any more."""
+        begin = min(partition.slice.state_offset for partition in self._partitions)
+        keys = {partition.key for partition in self._partitions}
+        values = read_values(self._target, self._job.state_topic, self._state_partition, begin, keys)
+        for partition in self._partitions:
+            try:
+                partition.begin(values.get(partition.key))
+            except KproxyError as error:
+                partition.fail(error)
+
+    def _by_source_leader(self) -> list[list[PartitionCopy]]:
+        by_leader: dict[int, list[PartitionCopy]] = {}
+        for partition in self._partitions:
+            if partition.is_open:
+                by_leader.setdefault(self._source.leader(*partition.reader.place), []).append(partition)
+        return list(by_leader.values())
+
+    def _copy_from_leader(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Copy partitions that one broker of the source leads."""
+        by_place = {partition.reader.place: partition for partition in partitions}
+        log = SourceLog(self._source, (partition.reader for partition in partitions), self._deadline)
+        is_first = True  # at least once, however long the start took, so that the attempt makes progress
+        while not log.is_finished and (is_first or time.monotonic() < self._deadline):
+            fetched, failed = log.fetch()
+            for reader in failed:
+                self._note_failure(by_place[reader.place])
+            if fetched:
+                is_first = False
+                log.send_fetch()  # fetch the next batches while these are written
+                self._write([(by_place[batches.reader.place], batches) for batches in fetched])
+            if not fetched or self._is_transaction_full():
+                self._commit()
             self._limit_rate()
-        if transaction.position > self.state.source_next:
-            self._commit(transaction)
-        self._log.drain()
+        log.drain()
+        for partition in partitions:
+            if partition.error is None and partition.reader.error is not None:
+                partition.fail(partition.reader.error)
 
-    def _read_state(self) -> PartitionState:
-        """Return the committed state of the target, which no other producer can change any more."""
-        slice, job = self._slice, self._job
-        value = read_value(self._target, job.state_topic, self._state_partition, slice.state_offset, self._key)
-        if value is not None:
-            state = PartitionState.from_json(value)
-        else:
-            state = slice.state or PartitionState(slice.target_topic, slice.begin, slice.begin, 0)
-        self._check_topics(state)
-        origin, destination = (
-            merge_identities(state.origin, slice.origin),
-            merge_identities(state.destination, slice.destination),
-        )
-        return replace(state, origin=origin, destination=destination)
+    def _note_failure(self, partition: PartitionCopy) -> None:
+        """Note an error of the source. What was written before stays in the transaction.
 
-    def _check_topics(self, state: PartitionState) -> None:
-        """Raise CopyBlocked if the state belongs to other topics."""
-        slice = self._slice
-        if state.target_topic != slice.target_topic:
-            raise CopyBlocked(
-                f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} before, and the file"
-                f" now names {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
-            )
-        for recorded, current, topic, side in (
-            (state.origin, slice.origin, slice.topic, "source"),
-            (state.destination, slice.destination, slice.target_topic, "target"),
-        ):
-            if identities_differ(recorded, current):
-                raise CopyBlocked(
-                    f"{topic} on the {side} is not the topic that was copied up to offset {state.source_next}: it was"
-                    " deleted and recreated, or the file names another cluster. To copy again, give the migration"
-                    " another name"
-                )
-
-    def _fetch(self, position: int) -> tuple[requests.FetchResponse, list[Batch], int]:
-        state, log = self.state, self._log
-        assert state is not None
-        try:
-            return log.fetch(position, has_copied=state.source_next > state.source_begin)
-        finally:
-            self._progress.log_start, self._progress.stable = log.start, log.stable
+        Raises SourceStartMoved if the copy of the partition must begin again, without what was written.
+        """
+        error = partition.reader.error
+        assert error is not None
+        partition.fail(error)
+        if isinstance(error, SourceStartMoved) and partition.has_progress:
+            raise error
 
     # The target
 
-    def _write(self, transaction: _Transaction, response: requests.FetchResponse, fetched: list[Batch]) -> None:
-        slice, producer = self._slice, self._producer
-        self._log.check_gaps(transaction.position, fetched)
-        topic, partition = slice.target_topic, slice.partition
-        batches = filter_committed(fetched, response.aborted)
-        stamp = producer.stamp(topic, partition)
-        for piece in produce_batches(
-            batches, first=transaction.position, end=_NEVER, limit=slice.max_batch_size, producer=stamp
-        ):
-            if not transaction.data:
-                transaction.data = True
-                producer.add_partitions({topic: [partition], self._job.state_topic: [self._state_partition]})
-            producer.send(
-                topic,
-                partition,
-                piece.buffers,
-                piece.count,
-                transaction.acknowledged(piece.runs, self._check_truncation),
-            )
-            transaction.records += piece.count
-            transaction.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), transaction.checksum)
-            self._progress.batch_counts[piece.method] += 1
-        transaction.size += len(response.records)
-        self._copied_size += len(response.records)
+    def _write(self, fetched: Sequence[tuple[PartitionCopy, FetchedBatches]]) -> None:
+        """Write batches. One request has the next batch of each partition."""
+        columns = zip_longest(*(self._batches(partition, batches) for partition, batches in fetched))
+        for column in columns:
+            batches = [batch for batch in column if batch is not None]
+            self._add_partitions(batches)
+            self._producer.send(batches)
+        size = sum(batches.size for _, batches in fetched)
+        self._transaction_size += size
+        self._copied_size += size
 
-    def _check_truncation(self, base: int) -> None:
-        """Raise CopyBlocked if the target's log is shorter than before."""
-        assert self.state is not None
-        if base < self.state.target_next:
-            raise CopyBlocked(
-                truncation_text(self._slice.target_topic, self._slice.partition, base, self.state.target_next)
-            )
+    def _batches(self, partition: PartitionCopy, fetched: FetchedBatches) -> Iterator[OutgoingBatch]:
+        try:
+            yield from partition.batches(fetched, self._producer.stamp(partition.target))
+        except KproxyError as error:
+            partition.fail(error)
+            raise
 
-    def _commit(self, transaction: _Transaction) -> _Transaction:
-        """Write the state, commit the transaction, and return the next one."""
-        producer, job, slice = self._producer, self._job, self._slice
-        assert self.state is not None
-        producer.flush()
-        previous = self.state
-        offset_map = OffsetMap([*previous.map, *transaction.map])
-        state = replace(
-            previous,
-            source_next=transaction.position,
-            records=previous.records + transaction.records,
-            size=previous.size + transaction.size,
-            target_next=offset_map.targets[-1] + offset_map.counts[-1] if offset_map else previous.target_next,
-            checksum=transaction.checksum,
-            skipped=previous.skipped + transaction.skipped,
-            map=offset_map,
-            at=time.time_ns() // 1_000_000,
+    def _add_partitions(self, batches: Sequence[OutgoingBatch]) -> None:
+        """Add what these batches need to the transaction, and the partition of the states."""
+        partitions = {self._job.state_topic: [self._state_partition]}
+        for batch in batches:
+            topic, partition = batch.place
+            partitions.setdefault(topic, []).append(partition)
+        self._producer.add_partitions(partitions)
+
+    def _is_transaction_full(self) -> bool:
+        return (
+            self._transaction_size >= _TRANSACTION
+            or time.monotonic() - self._transaction_began >= _TRANSACTION_SECONDS
+            or self._producer.partitions >= _TRANSACTION_PARTITIONS
         )
-        entries = []
-        if len(offset_map) and len(offset_map.to_bytes()) >= SEAL_THRESHOLD:
-            state, piece = state.seal()
-            entries.append((state_key("map", slice.topic, slice.partition, piece.sources[0]), encode_map_piece(piece)))
-        entries.append((self._key, state.to_json()))
-        producer.add_partitions({job.state_topic: [self._state_partition]})
-        producer.send_records(job.state_topic, self._state_partition, entries, state.at)
-        producer.commit()
-        self.state = state
-        self._progress.records += transaction.records
-        self._progress.size += transaction.size
-        return _Transaction(state)
+
+    def _commit(self) -> None:
+        """Write the new states, commit the transaction, and begin the next one."""
+        producer = self._producer
+        producer.flush()
+        states: list[tuple[PartitionCopy, PartitionState]] = []
+        entries: list[StateEntry] = []
+        for partition in self._partitions:
+            if partition.has_progress:
+                state, added = partition.next_state()
+                states.append((partition, state))
+                entries += added
+        if states:
+            self._add_partitions([])
+            producer.send_records(self._job.state_topic, self._state_partition, entries, states[0][1].at)
+            producer.commit()
+        for partition, state in states:
+            partition.commit(state)
+        self._transaction_began, self._transaction_size = time.monotonic(), 0
 
     def _limit_rate(self) -> None:
         """Wait until at most `rate` bytes a second have been copied."""
-        if self._slice.rate:
-            pause = self._copied_size / self._slice.rate - (time.monotonic() - self._began)
+        if self._rate:
+            pause = self._copied_size / self._rate - (time.monotonic() - self._began)
             if pause > 0:
                 time.sleep(min(pause, _TRANSACTION_SECONDS))
 
     # After a failure
 
-    def abort(self) -> None:
-        """Abort after a failure, if possible, and forget the metadata."""
+    def abort(self, error: KproxyError) -> None:
+        """Abort after a failure, if possible; note the error where it belongs, and forget the metadata."""
+        failed = self._producer.failed
+        for partition in self._partitions:
+            if (failure := failed.get(partition.target)) is not None:
+                partition.fail(failure)
+        if isinstance(error, ProducerFenced) or not any(partition.error for partition in self._partitions):
+            for partition in self._partitions:
+                partition.fail(error)
         self._source.invalidate()
         try:
             self._producer.abort()
         except KproxyError:
             self._target.invalidate()  # the next attempt ends the transaction, or the coordinator after its timeout
-
-
-class _Transaction:
-    """The work of one transaction so far."""
-
-    __slots__ = ("began", "checksum", "data", "map", "position", "records", "size", "skipped")
-
-    def __init__(self, state: PartitionState, skip_to: int = 0) -> None:
-        self.position = max(state.source_next, skip_to)
-        self.skipped = self.position - state.source_next
-        self.checksum = state.checksum
-        self.map = OffsetMap()
-        self.records = self.size = 0
-        self.data = False
-        self.began = time.monotonic()
-
-    def acknowledged(self, runs: Sequence[tuple[int, int, int]], check: Callable[[int], None]) -> Callable[[int], None]:
-        """Return a callback that adds the runs of a batch to the map, once `check` accepts its base offset."""
-
-        def note(base: int) -> None:
-            check(base)
-            for source, target, count in runs:
-                self.map.add(source, base + target, count)
-
-        return note

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 from kproxy.protocol.wire.api import ApiKey
@@ -37,10 +38,11 @@ TopicPartition = tuple[str, int]
 LATEST, EARLIEST = -1, -2
 
 
-_PRODUCE_TOPIC = struct.Struct(
-    ">ih"
-)  # Produce response: number of topics, length of the first topic's name, which follows
-_PRODUCE_PARTITION = struct.Struct(">iihq")  # number of partitions; index, error, base offset of the first
+# Produce response, of one partition: index, error, base offset, time of the append; since version 5 the log start
+# offset; since version 8 the number of errors of single records, each with a text, and a text of the batch.
+_PRODUCED = {version: struct.Struct(">ihqq" if version < 5 else ">ihqqq") for version in VERSIONS[ApiKey.PRODUCE]}
+_RECORD_ERRORS_VERSION = 8
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
 def parse_response(reader: Callable[..., T], *arguments: object) -> T:
@@ -161,13 +163,34 @@ def encode_fetch(
 
     With `committed`, the broker ends at the last stable offset and returns the aborted transactions.
     """
-    requested = {
-        "Partition": partition,
-        "CurrentLeaderEpoch": -1,  # no check of the leader's epoch
-        "FetchOffset": offset,
-        "LogStartOffset": -1,
-        "PartitionMaxBytes": size,
-    }
+    offsets = {(topic, partition): offset}
+    return encode_fetch_many(version, offsets, size=size, partition_size=size, wait_ms=wait_ms, committed=committed)
+
+
+def encode_fetch_many(
+    version: int,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    size: int,
+    partition_size: int,
+    wait_ms: int,
+    committed: bool = True,
+) -> bytes:
+    """Encode a Fetch request for about `size` bytes of several partitions, from an offset of each.
+
+    No partition has much more than `partition_size` bytes in the response.
+    """
+    requested: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), offset in offsets.items():
+        requested.setdefault(topic, []).append(
+            {
+                "Partition": partition,
+                "CurrentLeaderEpoch": -1,  # no check of the leader's epoch
+                "FetchOffset": offset,
+                "LogStartOffset": -1,
+                "PartitionMaxBytes": partition_size,
+            }
+        )
     fields = {
         "ReplicaId": -1,
         "MaxWaitMs": wait_ms,
@@ -175,54 +198,105 @@ def encode_fetch(
         "MaxBytes": size,
         "IsolationLevel": committed,
         "SessionEpoch": -1,  # outside of any fetch session (KIP-227)
-        "Topics": [{"Topic": topic, "Partitions": [requested]}],
+        "Topics": [{"Topic": topic, "Partitions": partitions} for topic, partitions in requested.items()],
     }
     return encode_fields("FetchRequest", version, fields)
 
 
 def read_fetch(version: int, body: Buffer) -> FetchResponse:
     """Decode a Fetch response for one partition. Raises WireError and Underflow."""
+    error, partitions = read_fetch_many(version, body)
+    for partition in partitions.values():
+        return partition
+    return FetchResponse(error or ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
+
+
+def read_fetch_many(version: int, body: Buffer) -> tuple[int, dict[TopicPartition, FetchResponse]]:
+    """Decode a Fetch response: the error code of all, and the data of each partition.
+
+    Raises WireError and Underflow.
+    """
     fields = _fields(ApiKey.FETCH, version, body)
     error = fields.get("ErrorCode", ErrorCode.NONE)
-    for topic in fields["Responses"] if not error else ():
-        for partition in topic["Partitions"]:
-            aborted = partition["AbortedTransactions"] or ()
-            return FetchResponse(
-                partition["ErrorCode"],
-                partition["HighWatermark"],
-                partition["LastStableOffset"],
-                partition.get("LogStartOffset", -1),
-                tuple((transaction["ProducerId"], transaction["FirstOffset"]) for transaction in aborted),
-                partition["Records"] or b"",
-            )
-    return FetchResponse(error or ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
+    responses = () if error else fields["Responses"]
+    return error, {
+        (text(topic["Topic"]), partition["PartitionIndex"]): _fetched(partition)
+        for topic in responses
+        for partition in topic["Partitions"]
+    }
+
+
+def _fetched(fields: dict[str, Any]) -> FetchResponse:
+    aborted = fields["AbortedTransactions"] or ()
+    return FetchResponse(
+        fields["ErrorCode"],
+        fields["HighWatermark"],
+        fields["LastStableOffset"],
+        fields.get("LogStartOffset", -1),
+        tuple((transaction["ProducerId"], transaction["FirstOffset"]) for transaction in aborted),
+        fields["Records"] or b"",
+    )
 
 
 # Produce and transactions
 
 
-def encode_produce(transactional_id: str | None, topic: str, partition: int, size: int, timeout_ms: int) -> bytes:
-    """Encode a Produce request up to its only batch, which must follow and has `size` bytes.
+def encode_produce(
+    transactional_id: str | None, batches: Sequence[tuple[TopicPartition, Sequence[Buffer]]], timeout_ms: int
+) -> list[Buffer]:
+    """Return the parts of a Produce request with one batch, given in parts, for each partition.
 
-    As `read_produce`, it is optimized because each batch has one.
+    Partitions of one topic must follow each other. It is optimized because each batch has one, as is `read_produce`.
     """
-    name = topic.encode()
     prefix = b"\xff\xff" if transactional_id is None else string(transactional_id.encode(), compact=False)
-    layout = f">hiih{len(name)}siii"
-    return prefix + struct.pack(layout, -1, timeout_ms, 1, len(name), name, 1, partition, size)
+    topics = [list(group) for _, group in groupby(batches, _topic_of)]
+    parts: list[Buffer] = []
+    header = prefix + struct.pack(">hii", -1, timeout_ms, len(topics))
+    for topic in topics:
+        header += string(topic[0][0][0].encode(), compact=False) + _INT32.pack(len(topic))
+        for (_, partition), buffers in topic:
+            parts += (header + struct.pack(">ii", partition, sum(map(len, buffers))), *buffers)
+            header = b""
+    return parts
 
 
-def read_produce(body: Buffer) -> tuple[int, int]:
-    """Decode a Produce response for one batch: error code and base offset.
+def _topic_of(batch: tuple[TopicPartition, object]) -> str:
+    return batch[0][0]
 
-    It is optimized because each batch has one. Raises Underflow.
-    """
+
+def read_produce(version: int, body: Buffer) -> dict[TopicPartition, tuple[int, int]]:
+    """Decode a Produce response: error code and base offset by topic and partition. Raises WireError and Underflow."""
+    layout, results = _PRODUCED[version], {}
     try:
-        _, name_length = _PRODUCE_TOPIC.unpack_from(body)
-        _, _, error, offset = _PRODUCE_PARTITION.unpack_from(body, _PRODUCE_TOPIC.size + max(name_length, 0))
+        topics, at = _INT32.unpack_from(body)[0], _INT32.size
+        for _ in range(topics):
+            name, at = _read_string(body, at)
+            partitions, at = _INT32.unpack_from(body, at)[0], at + _INT32.size
+            for _ in range(partitions):
+                index, error, offset, *_ = layout.unpack_from(body, at)
+                results[name, index] = error, offset
+                at += layout.size
+                if version >= _RECORD_ERRORS_VERSION:
+                    at = _skip_record_errors(body, at)
     except struct.error:
         raise Underflow from None
-    return error, offset
+    return results
+
+
+def _read_string(body: Buffer, at: int) -> tuple[str, int]:
+    """Return the string at an offset, "" for null, and the offset after it."""
+    length, at = _INT16.unpack_from(body, at)[0], at + _INT16.size
+    end = at + max(length, 0)
+    if end > len(body):
+        raise Underflow
+    return text(bytes(body[at:end])), end
+
+
+def _skip_record_errors(body: Buffer, at: int) -> int:
+    errors, at = _INT32.unpack_from(body, at)[0], at + _INT32.size
+    for _ in range(errors):
+        _, at = _read_string(body, at + _INT32.size)
+    return _read_string(body, at)[1]
 
 
 def encode_find_coordinator(key: str, kind: int) -> bytes:
@@ -261,16 +335,19 @@ def encode_add_partitions(
     return encode_fields("AddPartitionsToTxnRequest", 0, fields)
 
 
-def read_add_partitions(body: Buffer) -> int:
-    """Decode an AddPartitionsToTxn response: the first error code, or 0."""
-    errors = [
-        partition["PartitionErrorCode"]
+def read_add_partitions(body: Buffer) -> dict[TopicPartition, int]:
+    """Decode an AddPartitionsToTxn response: the error code of each partition that has one.
+
+    If one partition has an error, the others are not added either (OPERATION_NOT_ATTEMPTED): they are in the result
+    only if all have this code.
+    """
+    errors = {
+        (text(topic["Name"]), partition["PartitionIndex"]): partition["PartitionErrorCode"]
         for topic in _fields(ApiKey.ADD_PARTITIONS_TO_TXN, 0, body)["ResultsByTopicV3AndBelow"]
         for partition in topic["ResultsByPartition"]
-    ]
-    # OPERATION_NOT_ATTEMPTED: this partition has no error, but another one has
-    meaningless = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    return next((error for error in errors if error not in meaningless), max(errors, default=0))
+    }
+    errors = {place: error for place, error in errors.items() if error}
+    return {place: error for place, error in errors.items() if error != ErrorCode.OPERATION_NOT_ATTEMPTED} or errors
 
 
 def encode_end_txn(transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bytes:

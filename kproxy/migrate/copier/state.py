@@ -22,6 +22,8 @@ from kproxy.protocol.wire.primitives import malformed
 SEAL_THRESHOLD = 16 * 1024
 # Maximum size of a batch: the default of max.message.bytes.
 DEFAULT_MAX_BATCH = 1_048_588
+# Bytes of a partition that are little: copying them with a transactional id of its own would cost more than they do.
+LITTLE_SIZE = 16 * 1024 * 1024
 # Number of partitions of a new state topic.
 STATE_PARTITIONS = 16
 
@@ -32,12 +34,21 @@ def state_topic_name(name: str) -> str:
 
 
 def transactional_id(name: str, topic: str, partition: int) -> str:
-    """Return the transactional id for copying one partition of the source.
+    """Return the transactional id of one partition of the source, for copying it alone.
 
     A later producer with this id fences an earlier one. No name of a migration or topic contains a slash, so no two
-    partitions share an id.
+    partitions have the same id of their own.
     """
     return f"kproxy-migration-{name}/{topic}/{partition}"
+
+
+def shared_transactional_id(name: str, state_partition: int) -> str:
+    """Return the transactional id for copying together partitions of the source that have little to copy.
+
+    They are those whose states are in this partition of the state topic. `PartitionState.has_own_id` says which of both
+    ids may write.
+    """
+    return f"kproxy-migration-{name}/shared-{state_partition}"
 
 
 def topic_identity(cluster_id: str, topic_id: str) -> str:
@@ -106,6 +117,11 @@ class Job:
         return state_topic_name(self.name)
 
 
+def partition_of_state(job: Job, topic: str, partition: int) -> int:
+    """Return the partition of the state topic that has the state of a partition of the source."""
+    return state_partition(state_key("partition", topic, partition), job.state_partitions)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """The progress of the copy of one source partition."""
@@ -134,6 +150,10 @@ class PartitionState:
     """The runs that are not sealed yet."""
     target_begin: int = 0
     """Records of the target before this offset that are not in the map existed before the copy."""
+    has_own_id: bool = False
+    """True if only the partition's own transactional id may write next; False if only the shared one may."""
+    had_own_id: bool = False
+    """True if the partition's own transactional id has written."""
 
     def to_json(self) -> bytes:
         """Return the value of the state's record."""
@@ -148,23 +168,34 @@ class PartitionState:
             if record["v"] != 1:
                 raise malformed("the state was written by a newer kproxy: update this one")
             numbers = {name: record[name] for name in _NUMBERS} | {"target_begin": record.get("target_begin", 0)}
+            # A state without these fields is from a time when there was no shared id.
+            own_id = {name: record.get(name, True) for name in _FLAGS}
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
+                raise ValueError
+            if not all(type(flag) is bool for flag in own_id.values()):
                 raise ValueError
             return cls(
                 str(record["target_topic"]),
                 origin=str(record["origin"]),
                 destination=str(record["destination"]),
                 map=OffsetMap.from_bytes(b64decode(record["map"], validate=True)),
+                **own_id,
                 **numbers,
             )
         except (KeyError, ValueError, TypeError):
             raise malformed("the state topic has a record that kproxy did not write") from None
+
+    def writers(self, job: Job, topic: str, partition: int) -> list[str]:
+        """Return the transactional ids that have written this partition of the source."""
+        own = [transactional_id(job.name, topic, partition)] if self.had_own_id else []
+        return [*own, shared_transactional_id(job.name, partition_of_state(job, topic, partition))]
 
     def seal(self) -> tuple[PartitionState, OffsetMap]:
         """Return the state without runs, and its runs as a piece of the map."""
         return replace(self, map=OffsetMap()), self.map
 
 
+_FLAGS = ("has_own_id", "had_own_id")
 _NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "checksum", "skipped", "at")
 
 
@@ -227,6 +258,21 @@ class Slice:
     """Current identity of the source topic (`state.topic_identity`)."""
     destination: str = ""
     """Current identity of the target topic."""
+
+    @property
+    def has_own_id(self) -> bool:
+        """Whether the partition's own transactional id may write it, as far as the driver knows."""
+        return self.state is not None and self.state.has_own_id
+
+    def state_partition(self, job: Job) -> int:
+        """Return the partition of the state topic that has the state."""
+        return partition_of_state(job, self.topic, self.partition)
+
+    def transactional_id(self, job: Job) -> str:
+        """Return the transactional id that copies the slice."""
+        if self.has_own_id:
+            return transactional_id(job.name, self.topic, self.partition)
+        return shared_transactional_id(job.name, self.state_partition(job))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError, WireError
@@ -286,8 +286,15 @@ def read_copied_partitions(target: str, name: str) -> dict[TopicPartition, Copie
     return parse_copied_partitions(read_state(target, name))
 
 
+def read_values(
+    cluster: ClusterClient, topic: str, partition: int, begin: int, keys: Collection[bytes]
+) -> dict[bytes, bytes]:
+    """Return the newest values of these keys that were written since the offset `begin`."""
+    log = StateLog(topic, partition, begin, keys.__contains__)
+    log.read(cluster)
+    return log.values
+
+
 def read_value(cluster: ClusterClient, topic: str, partition: int, begin: int, key: bytes) -> bytes | None:
     """Return the newest value of a key that was written since the offset `begin`, or None."""
-    log = StateLog(topic, partition, begin, lambda candidate: candidate == key)
-    log.read(cluster)
-    return log.values.get(key)
+    return read_values(cluster, topic, partition, begin, {key}).get(key)

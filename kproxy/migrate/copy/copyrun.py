@@ -27,7 +27,7 @@ from kproxy.migrate.copier.statetopic import find_job
 from kproxy.migrate.copy.driverround import DriverRounds
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.retention import RetentionWatch
-from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, task_rate
+from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, slice_size, task_rate
 from kproxy.migrate.copy.scope import CopySpec, application_has_committed
 from kproxy.migrate.copy.sparksession import python_problem
 from kproxy.migrate.copy.statereader import StateReader, StateSnapshot
@@ -265,12 +265,13 @@ class CopyRun:
             skips = state is not None and skip_to > state.source_next
             if (backlog.lag or skips) and place not in self._blocked:
                 target_topic = spec.topics[topic]
+                size = slice_size(backlog, state, spec.slice_size)
                 slice = Slice(
                     *place,
                     target_topic,
                     begin,
                     upto,
-                    spec.slice_size,
+                    size,
                     spec.slice_seconds,
                     state=state,
                     state_offset=snapshot.resume_offset(place),
@@ -280,7 +281,7 @@ class CopyRun:
                     origin=identity_in(source_metadata, topic),
                     destination=identity_in(target_metadata, target_topic),
                 )
-                sized_slices.append((min(backlog.size, spec.slice_size), slice))
+                sized_slices.append((min(backlog.size, size), slice))
         progress.problem = ""
         self._on_progress(progress)
         return sized_slices
@@ -304,6 +305,9 @@ class CopyRun:
         else:
             results = self._run_spark_job(job, slices)
         begins = {(slice_.topic, slice_.partition): max(slice_.begin, slice_.skip_to) for _, slice_ in slices}
+        self._state_reader.add_committed(
+            {(result.topic, result.partition): result.state for result in results if result.state is not None}
+        )
         results = [self._excuse_deleted(result, begins[result.topic, result.partition]) for result in results]
         for result in results:
             self.progress.apply_result(result)
@@ -330,9 +334,9 @@ class CopyRun:
         What the tasks had committed stays committed.
         """
         slots = max(1, int(self._context.defaultParallelism))
-        tasks = pack_tasks(slices, slots)
+        tasks = pack_tasks(slices, job, slots)
         if rate := task_rate(self._spec.max_rate, slots, tasks):
-            tasks = [[replace(slice_, rate=rate) for slice_ in task] for task in tasks]
+            tasks = [[[replace(each, rate=rate) for each in group] for group in task] for task in tasks]
         size = sum(size for size, _ in slices)
         self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
         self._context.setJobDescription(

@@ -14,7 +14,7 @@ from zlib import crc32
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.state import Job, Slice, SliceResult
-from kproxy.migrate.copy.rounds import task_rate
+from kproxy.migrate.copy.rounds import group_slices, task_rate
 
 # The most that a small round has: partitions, and bytes by their estimate.
 MAX_SLICES, MAX_SIZE = 256, 8 << 20
@@ -42,16 +42,17 @@ class DriverRounds:
 
         `max_rate`: bytes a second of the whole round; 0 is no limit.
         """
-        shares: list[list[Slice]] = [[] for _ in self._clusters]
-        rate = task_rate(max_rate, len(shares), slices)
-        for _, slice in slices:
-            # A partition is always copied with the same connections, which know the coordinator of its transactions.
-            share = shares[crc32(f"{slice.topic}/{slice.partition}".encode()) % len(shares)]
-            share.append(replace(slice, size=min(slice.size, _SLICE_SIZE), rate=rate))
+        shares: list[list[list[Slice]]] = [[] for _ in self._clusters]
+        groups = group_slices(slices, job)
+        rate = task_rate(max_rate, len(shares), groups)
+        for transactional_id, group in groups.items():
+            # A transactional id is always used with the same connections, which know its coordinator.
+            share = shares[crc32(transactional_id.encode()) % len(shares)]
+            share.append([replace(slice, size=min(slice.size, _SLICE_SIZE), rate=rate) for _, slice in group])
 
-        def run(clusters: tuple[ClusterClient, ClusterClient], share: Sequence[Slice]) -> list[SliceResult]:
+        def run(clusters: tuple[ClusterClient, ClusterClient], share: Sequence[Sequence[Slice]]) -> list[SliceResult]:
             copier = Copier(*clusters, job)
-            return [copier.copy(slice) for slice in share if not is_cancelled()]
+            return [result for group in share if not is_cancelled() for result in copier.copy(group)]
 
         return [result for results in self._pool.map(run, self._clusters, shares) for result in results]
 

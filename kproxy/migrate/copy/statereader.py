@@ -38,6 +38,7 @@ class StateReader:
         self._topic: StateTopic | None = None
         self._values: dict[bytes, bytes] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._committed: dict[TopicPartition, PartitionState] = {}  # newer than `_states`
         self._lock = threading.Lock()
 
     def _read_topic(self) -> StateTopic:
@@ -59,9 +60,23 @@ class StateReader:
             if self._values.keys() <= values.keys():
                 self._states = {**self._states, **parse_states(changed)}
             else:  # records were removed
-                self._states = parse_states(values)
+                self._states, self._committed = parse_states(values), {}
             self._values = values
-            return StateSnapshot(values, self._states, tuple(log.resume_offset for log in topic.logs))
+            self._committed = {
+                place: state
+                for place, state in self._committed.items()
+                if place not in self._states or self._states[place].source_next < state.source_next
+            }
+            states = {**self._states, **self._committed}
+            return StateSnapshot(values, states, tuple(log.resume_offset for log in topic.logs))
+
+    def add_committed(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Add states that tasks have committed to the next snapshots, until they can be read.
+
+        A coordinator confirms a commit before it writes the markers, and a reader waits for these.
+        """
+        with self._lock:
+            self._committed |= states
 
     def close(self) -> None:
         with self._lock:

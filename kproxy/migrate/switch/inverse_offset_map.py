@@ -19,7 +19,7 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import SEAL_THRESHOLD, PartitionState, encode_map_piece, parse_key, state_key
-from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states
 from kproxy.migrate.spec.migration import CopyLimits, Migration, TopicSelection
 from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges, verified_key
 
@@ -157,11 +157,14 @@ def seed_records(sync_point: SyncPoint, state: StateRecords) -> dict[bytes, byte
         match parse_key(name):
             case ["map" | "verified" | "partition", *_]:
                 records[name] = None
+    former = parse_states(state)
     for (topic, partition), end in sync_point.source.items():
         target_end = sync_point.target[topic, partition]
-        records[state_key("partition", topic, partition)] = PartitionState(
-            topic, end, end, target_end, target_begin=target_end
-        ).to_json()
+        begin = PartitionState(topic, end, end, target_end, target_begin=target_end)
+        if (previous := former.get((topic, partition))) is not None:
+            # The transactional id that may write stays, so that the next copier fences the former one.
+            begin = replace(begin, has_own_id=previous.has_own_id, had_own_id=previous.had_own_id)
+        records[state_key("partition", topic, partition)] = begin.to_json()
     return records
 
 

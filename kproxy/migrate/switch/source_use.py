@@ -17,9 +17,9 @@ from kproxy.base.format import abbreviate, format_count, format_duration
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.clusters.groups import read_occupied_groups
 from kproxy.migrate.clusters.topic_reader import PermissionAwareQueries, TopicReader
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import TopicPartition
-from kproxy.migrate.copier.state import transactional_id
-from kproxy.migrate.copier.statetopic import is_partition_key, parse_states, read_state
+from kproxy.migrate.copier.statetopic import find_job, is_partition_key, parse_states, read_state, read_state_topic
 from kproxy.migrate.journal.switch_journal import SwitchEntry
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
@@ -175,12 +175,14 @@ def _read_copied_ends(
     of_waves = () if migration.wave else (migration.of_wave(wave, ()) for wave in migration.waves)
     for back in map(reverse_name, (migration, *of_waves)):
         try:
-            returned = parse_states(read_state(admin.bootstrap, back, is_partition_key))
+            with ClusterClient(admin.bootstrap) as cluster:
+                job = find_job(cluster, back)
+                returned = parse_states(read_state_topic(cluster, back, is_partition_key).values)
         except ConfigError:  # nothing was copied back
             continue
         for (topic, partition), state in returned.items():
             place = state.target_topic, partition
-            is_known = transactional_id(back, topic, partition) in own and not migration.wave
+            is_known = all(name in own for name in state.writers(job, topic, partition)) and not migration.wave
             if place in ends and not is_known:
                 ends[place] = max(ends[place], state.target_next)
     return ends, findings

@@ -72,19 +72,21 @@ class TwoSides:
                     known = before.get(place)
                     if known is not None and known.source_next >= ends[place]:
                         continue
-                    reached = -1
+                    reached, state = -1, None
                     while reached < ends[place]:  # in small transactions, so that the target has gaps too
                         start = source.list_offsets([place], requests.EARLIEST)[place] if forgets else 0
-                        told = copier.copy(
-                            Slice(
-                                *place, name, begins[place], ends[place], size, _SECONDS, skip_to=start,
-                                allows_gaps=sparse,
-                            )
+                        [told] = copier.copy(
+                            [
+                                Slice(
+                                    *place, name, begins[place], ends[place], size, _SECONDS, state=state,
+                                    skip_to=start, allows_gaps=sparse,
+                                )
+                            ]
                         )  # fmt: skip
                         assert not told.stuck, told.stuck
                         assert told.state is not None
                         assert told.state.source_next > reached
-                        reached = told.state.source_next
+                        reached, state = told.state.source_next, told.state
                     if ends[place] > begins[place]:
                         wanted[place] = ends[place]
         # A transaction is committed a moment before readers see what is in it.

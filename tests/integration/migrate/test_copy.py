@@ -339,7 +339,7 @@ def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
     for deleted in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
         deleted.result(30)
     job = Job(what.name, 4)
-    outcome = Copier(source, target, job).copy(Slice(topic, 0, topic, 0, 100, 1 << 30, 60.0))
+    [outcome] = Copier(source, target, job).copy([Slice(topic, 0, topic, 0, 100, 1 << 30, 60.0)])
     source.close()
     target.close()
     assert "the log now begins at offset 40" in outcome.stuck
@@ -363,7 +363,7 @@ def test_a_slice_whose_start_took_all_its_time(site: Site) -> None:
         found: list[SliceResult] = []
 
         def once() -> bool:
-            found.append(copier.copy(Slice(topic, 0, to, 0, 10, 1 << 30, 0.0)))
+            found.extend(copier.copy([Slice(topic, 0, to, 0, 10, 1 << 30, 0.0)]))
             return "COORDINATOR" not in found[-1].stuck
 
         until(once, "the coordinator is known")

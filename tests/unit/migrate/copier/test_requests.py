@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kproxy.base.errors import WireError
 from kproxy.migrate.copier import requests
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Underflow
@@ -76,30 +79,68 @@ def test_a_fetch_answer_with_an_error_of_its_own() -> None:
     assert requests.read_fetch(11, fetched(11, error=6)).error == 6
 
 
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.FETCH])
+def test_fetch_of_several_partitions(version: int) -> None:
+    offsets = {("a", 0): 5, ("b", 7): 6, ("a", 1): 1 << 40}
+    body = requests.encode_fetch_many(version, offsets, size=1000, partition_size=300, wait_ms=5)
+    read = FetchRequest.decode(body, version=version)
+    assert {
+        (topic.topic, each.partition): (each.fetch_offset, each.partition_max_bytes)
+        for topic in read.topics
+        for each in topic.partitions
+    } == {place: (offset, 300) for place, offset in offsets.items()}
+    assert (read.max_bytes, read.isolation_level) == (1000, 1)
+    error, responses = requests.read_fetch_many(version, fetched(version, error=6))
+    assert (error, list(responses)) == (0, [("orders", 3)])
+    assert responses["orders", 3].error == 6
+    if version >= 7:
+        assert requests.read_fetch_many(version, fetched(version, top=71)) == (71, {})
+
+
+BATCHES = [(("orders", 3), [b"12", b"345"]), (("orders", 0), [b"678"]), (("users", 9), [b"9"])]
+
+
 @pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.PRODUCE])
-def test_produce(version: int) -> None:
-    body = requests.encode_produce("mine", "orders", 3, 5, 1000) + b"12345"
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_produce(version: int, count: int) -> None:
+    body = b"".join(requests.encode_produce("mine", BATCHES[:count], 1000))
     read = ProduceRequest.decode(body, version=version)
     assert (read.transactional_id, read.acks, read.timeout_ms) == ("mine", -1, 1000)
-    (topic,) = read.topic_data
-    (partition,) = topic.partition_data
-    assert (topic.name, partition.index, bytes(partition.records)) == ("orders", 3, b"12345")
+    assert [
+        ((topic.name, each.index), bytes(each.records)) for topic in read.topic_data for each in topic.partition_data
+    ] == [(place, b"".join(parts)) for place, parts in BATCHES[:count]]
+    assert len(read.topic_data) == (2 if count == 3 else 1)
+    assert ProduceRequest.decode(
+        b"".join(requests.encode_produce(None, BATCHES, 1000)), version=version
+    ).transactional_id is None  # fmt: skip
+
+
+def produced(version: int) -> bytes:
     of = ProduceResponse.TopicProduceResponse
-    answer = ProduceResponse(
-        responses=[
-            of(
-                name="orders",
-                partition_responses=[
-                    of.PartitionProduceResponse(
-                        index=3, error_code=10, base_offset=77, log_append_time_ms=-1, log_start_offset=0,
-                        record_errors=[], error_message=None,
-                    )
-                ],
-            )
-        ],
-        throttle_time_ms=0,
-    )  # fmt: skip
-    assert requests.read_produce(answer.encode(version=version)) == (10, 77)
+    one = of.PartitionProduceResponse
+    errors = [
+        one.BatchIndexAndErrorMessage(batch_index=2, batch_index_error_message=text) for text in ("bad", None, "")
+    ]
+
+    def partition(index: int, error: int, offset: int, text: str | None = None) -> object:
+        return one(
+            index=index, error_code=error, base_offset=offset, log_append_time_ms=-1, log_start_offset=0,
+            record_errors=errors if error else [], error_message=text,
+        )  # fmt: skip
+
+    responses = [
+        of(name="orders", partition_responses=[partition(3, 87, -1, "refused"), partition(0, 0, 77)]),
+        of(name="users", partition_responses=[partition(9, 0, 1 << 40)]),
+    ]
+    return bytes(ProduceResponse(responses=responses, throttle_time_ms=0).encode(version=version))
+
+
+PRODUCED = {("orders", 3): (87, -1), ("orders", 0): (0, 77), ("users", 9): (0, 1 << 40)}
+
+
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.PRODUCE])
+def test_an_answer_to_produce(version: int) -> None:
+    assert requests.read_produce(version, produced(version)) == PRODUCED
 
 
 @pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.METADATA])
@@ -168,15 +209,18 @@ def test_transactions() -> None:
     assert requests.read_end_txn(EndTxnResponse(throttle_time_ms=0, error_code=47).encode(version=0)) == 47
 
 
-@pytest.mark.parametrize(("codes", "worst"), [((0, 0), 0), ((55, 29), 29), ((29, 55), 29), ((0, 3), 3)])
-def test_the_error_that_matters_of_several(codes: tuple[int, int], worst: int) -> None:
+@pytest.mark.parametrize(
+    ("codes", "errors"),
+    [((0, 0), {}), ((55, 29), {1: 29}), ((29, 55), {0: 29}), ((0, 3), {1: 3}), ((55, 55), {0: 55, 1: 55})],
+)
+def test_the_errors_that_matter_of_several(codes: tuple[int, int], errors: dict[int, int]) -> None:
     of = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
     results = [of.AddPartitionsToTxnPartitionResult(partition_index=at, partition_error_code=code)
                for at, code in enumerate(codes)]  # fmt: skip
     answer = AddPartitionsToTxnResponse(
         throttle_time_ms=0, results_by_topic_v3_and_below=[of(name="a", results_by_partition=results)]
     )
-    assert requests.read_add_partitions(answer.encode(version=0)) == worst
+    assert requests.read_add_partitions(answer.encode(version=0)) == {("a", at): code for at, code in errors.items()}
 
 
 ID = UUID(int=0x1234567890ABCDEF)
@@ -190,10 +234,16 @@ def test_an_answer_that_is_cut(cut: int) -> None:
             read(whole[:cut])
 
 
-@pytest.mark.parametrize("cut", range(30))
-def test_an_answer_to_produce_that_is_cut(cut: int) -> None:
-    topic = struct.pack(">ih", 1, 6) + b"orders"
-    whole = topic + struct.pack(">iihq", 1, 3, 10, 77)
-    assert requests.read_produce(whole) == (10, 77)
-    with pytest.raises(Underflow):
-        requests.read_produce(whole[:cut])
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.PRODUCE])
+def test_an_answer_to_produce_that_is_cut(version: int) -> None:
+    whole = produced(version)
+    for cut in range(len(whole) - 4):  # the last four bytes are the throttle time, which is not read
+        with pytest.raises(Underflow):
+            requests.read_produce(version, whole[:cut])
+
+
+@given(st.sampled_from(list(requests.VERSIONS[ApiKey.PRODUCE])), st.integers(0, 200), st.binary(max_size=8))
+def test_an_answer_to_produce_that_is_nonsense(version: int, at: int, noise: bytes) -> None:
+    whole = produced(version)
+    with suppress(WireError, Underflow):
+        requests.read_produce(version, whole[:at] + noise + whole[at:])

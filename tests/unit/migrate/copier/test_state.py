@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import (
+    Job,
     PartitionState,
+    Slice,
     decode_map_piece,
     encode_map_piece,
     identities_differ,
     merge_identities,
     parse_key,
+    shared_transactional_id,
     state_key,
     state_partition,
     state_topic_name,
@@ -28,6 +32,25 @@ STATE = PartitionState(
 def test_json_and_back() -> None:
     assert PartitionState.from_json(STATE.to_json()) == STATE
     assert decode_map_piece(encode_map_piece(STATE.map)) == STATE.map
+
+
+@pytest.mark.parametrize("has_own_id", [True, False])
+def test_the_transactional_id_that_writes_next(has_own_id: bool) -> None:
+    state = replace(STATE, has_own_id=has_own_id)
+    assert PartitionState.from_json(state.to_json()) == state
+    before = json.loads(state.to_json())
+    del before["has_own_id"], before["had_own_id"]  # as kproxy wrote it when each partition had an id of its own
+    former = PartitionState.from_json(json.dumps(before).encode())
+    assert former.has_own_id
+    assert former.had_own_id
+
+
+def test_the_transactional_ids_that_have_written() -> None:
+    job = Job("eu", 16)
+    shared = shared_transactional_id("eu", state_partition(state_key("partition", "orders", 3), 16))
+    assert STATE.writers(job, "orders", 3) == [shared]
+    both = replace(STATE, had_own_id=True)
+    assert both.writers(job, "orders", 3) == ["kproxy-migration-eu/orders/3", shared]
 
 
 def test_sealed() -> None:
@@ -58,6 +81,13 @@ def test_identities(one: str, other: str, result: bool, whole: str | None) -> No
 def test_names() -> None:
     assert state_topic_name("eu") == "kproxy-migration-eu"
     assert transactional_id("eu", "orders", 3) == "kproxy-migration-eu/orders/3"
+    assert shared_transactional_id("eu", 3) == "kproxy-migration-eu/shared-3"
+    shared = Slice("orders", 3, "orders", 0, 1, 1, 1.0)
+    assert shared.transactional_id(Job("eu", 16)) == shared_transactional_id(
+        "eu", shared.state_partition(Job("eu", 16))
+    )
+    own = replace(shared, state=replace(STATE, has_own_id=True))
+    assert own.transactional_id(Job("eu", 16)) == transactional_id("eu", "orders", 3)
     assert state_key("partition", "orders", 3) == b'["partition","orders",3]'
 
 
@@ -78,7 +108,7 @@ def changed(**fields: object) -> bytes:
     "value",
     [
         b"", b"\xff", b"[]", b"{}", b"null", changed(records=-1), changed(records="1"), changed(at=None),
-        changed(map="!"), changed(map="gA=="), changed(map=5), changed(source_next=1.5), changed(source_next=True),
+        changed(has_own_id=1), changed(has_own_id=None), changed(map="!"), changed(map="gA=="), changed(map=5), changed(source_next=1.5), changed(source_next=True),
     ],
     ids=repr,
 )  # fmt: skip

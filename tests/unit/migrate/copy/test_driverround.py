@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -31,9 +32,13 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ClusterClient, Slice]]
             assert (source.bootstrap, target.bootstrap, job.name) == ("source:1", "target:1", "move")
             self._source = source
 
-        def copy(self, slice: Slice) -> SliceResult:
-            copied.append((self._source, slice))
-            return SliceResult(slice.topic, slice.partition, None, stuck="no leader" if slice.partition == 7 else "")
+        def copy(self, slices: Sequence[Slice]) -> list[SliceResult]:
+            copied.extend((self._source, slice) for slice in slices)
+            assert len({slice.transactional_id(Job("move", 16)) for slice in slices}) == 1
+            return [
+                SliceResult(slice.topic, slice.partition, None, stuck="no leader" if slice.partition == 7 else "")
+                for slice in slices
+            ]
 
     monkeypatch.setattr(module, "Copier", Fake)
     return copied

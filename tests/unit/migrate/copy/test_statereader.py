@@ -47,6 +47,22 @@ def test_a_snapshot_has_what_was_copied_by_then(topic: Topic) -> None:
     assert reader.read().states == {}
 
 
+def test_a_commit_whose_marker_is_not_written_yet(topic: Topic) -> None:
+    """The next round would else begin where the last one began."""
+    reader = StateReader("target:1", "move")
+    topic.copy(0, 10)
+    reader.read()
+    reader.add_committed({("t", at): PartitionState("t", 0, 20, 20, 20, 20) for at in (0, 1)})
+    assert {place: state.source_next for place, state in reader.read().states.items()} == {("t", 0): 20, ("t", 1): 20}
+    topic.copy(0, 30)
+    assert reader.read().states["t", 0].source_next == 30
+    topic.copy(0, 25)  # another process has put it back
+    assert reader.read().states["t", 0].source_next == 25
+    assert reader.read().states["t", 1].source_next == 20
+    topic.values = {state_key("topic", "t"): b"{}"}
+    assert reader.read().states == {}
+
+
 def test_connections_that_failed_are_not_used_again(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = StateReader("target:1", "move")
     monkeypatch.setattr(reader, "_cluster", Mock())

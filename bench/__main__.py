@@ -18,6 +18,7 @@ from bench import (
     bars,
     clients,
     fleet,
+    growth,
     held,
     migrate,
     mirrormaker,
@@ -58,7 +59,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         default="loads,tls,size,clients,spark",
-        help="of loads, tls, size, clients, spark, records, migrate, fleet, held, portforward, shared, upstreams",
+        help="of loads, tls, size, clients, spark, records, migrate, fleet, held, portforward, shared, upstreams,"
+        " growth",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -148,7 +150,8 @@ class _Run:
             rounds = self._options.rounds
             self.result["portforward"] = portforward.measure(self._options.quick, rounds, _progress, _say)
         held_loads = functools.partial(held.measure, functools.partial(fnmatch.fnmatch, pat=self._options.only or "*"))
-        for name, measure in (("held", held_loads), ("shared", shared.measure), ("fleet", fleet.measure)):
+        simulated = (("fleet", fleet.measure), ("growth", growth.measure))
+        for name, measure in (("held", held_loads), ("shared", shared.measure), *simulated):
             if name in parts:
                 self.result[name] = measure(self._options.rounds, _progress, _say)
 

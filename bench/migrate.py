@@ -32,6 +32,8 @@ _LISTEN, _LISTEN_TARGET = 15000, 15500
 _TIMEOUT_S = 900.0
 # MirrorMaker is watched so often, seconds; a copy is over when its target has not grown for so long.
 _LOOK, _STILL = 0.2, 1.0
+# After topics were created, brokers count as idle below this share of a core, or after so many seconds.
+_IDLE, _SETTLE_S = 0.1, 30.0
 # Records that it copies before this count as its start.
 _BEGUN = 0.1
 _MANY = 50  # records: from so many on, a batch is a large one
@@ -210,11 +212,20 @@ class _Runs:
         self._number += 1
         return f"r{self._number}"
 
+    def _settle(self) -> None:
+        """Wait until the brokers have made the logs of new partitions, of which there may be a thousand."""
+        until, busy = time.monotonic() + _SETTLE_S, 1.0
+        while busy > _IDLE and time.monotonic() < until:
+            before = cpu_seconds(self._brokers)
+            time.sleep(_STILL)
+            busy = cpu_seconds(self._brokers) - before
+
     def _copy(self, load: Load, filled: Any, source: str, target: str) -> Figures:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
         job("topic", direct, topic, load.partitions, "delete")
         job("topic", direct, state_topic_name(name), STATE_PARTITIONS, "compact")
+        self._settle()
         try:
             brokers, proxy = cpu_seconds(self._brokers), cpu_seconds(self._proxy)
             done = job("copy", source, target, name, load.name, topic)
@@ -234,6 +245,7 @@ class _Runs:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
         job("topic", direct, topic, load.partitions, "delete")
+        self._settle()
         worker.start(name, load.name, load.codec, settings)
         try:
             first, last = between(self._points(worker, name, topic, load.partitions, filled["records"]))

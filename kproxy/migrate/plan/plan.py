@@ -61,12 +61,17 @@ class MigrationPlan:
     """The records that need a schema registry, found by sampling."""
 
     @cached_property
+    def _selected(self) -> Mapping[str, TopicInventory]:
+        """The selected topics of the source, sorted by name."""
+        return {topic.name: topic for topic in selected_topics(self.migration, self.source)}
+
+    @cached_property
     def changes(self) -> list[Change]:
         return plan_changes(self.migration, self.source, self.target, self.history)
 
     @cached_property
     def estimate(self) -> Estimate:
-        return estimate_migration(selected_topics(self.migration, self.source), self.migration.limits.max_rate)
+        return estimate_migration(self._selected.values(), self.migration.limits.max_rate)
 
     @cached_property
     def waves(self) -> list[Wave]:
@@ -75,8 +80,7 @@ class MigrationPlan:
 
     def wave_estimate(self, wave: Wave) -> Estimate:
         """Return the estimate for the copied topics of a wave alone."""
-        names = set(wave.names(Kind.TOPIC))
-        topics = [topic for topic in selected_topics(self.migration, self.source) if topic.name in names]
+        topics = [self._selected[name] for name in wave.names(Kind.TOPIC) if name in self._selected]
         return estimate_migration(topics, self.migration.limits.max_rate)
 
     @cached_property
@@ -91,7 +95,7 @@ class MigrationPlan:
 
     def topic_pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
         """Yield each selected topic with the target's topic, None if it does not exist."""
-        for topic in selected_topics(self.migration, self.source):
+        for topic in self._selected.values():
             yield topic, self.target.topics.get(self.migration.target_name(topic.name))
 
     def topics(self) -> list[PlannedTopic]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from graphlib import TopologicalSorter
@@ -144,11 +144,21 @@ def find_waves(usage: ObservedUsage) -> list[Wave]:
     edges = find_edges(usage)
     nodes = {node for edge in edges for node in (edge.first, edge.second)}
     nodes |= {Node(Kind.CLIENT, client.client_id, client.user) for client in usage.clients if _uses_data(client)}
+    outgoing = _outgoing(edges)
     waves = []
     for component in _components(nodes, ((edge.first, edge.second) for edge in edges)):
-        within = tuple(edge for edge in edges if edge.first in component)
-        waves.append(Wave(tuple(sorted(component)), within, _steps(component, within)))
+        members = tuple(sorted(component))
+        within = tuple(edge for node in members for edge in outgoing.get(node, ()))
+        waves.append(Wave(members, within, _steps(component, within)))
     return sorted(waves, key=lambda wave: (len(wave.nodes), wave.nodes))
+
+
+def _outgoing(edges: Iterable[Edge]) -> Mapping[Node, list[Edge]]:
+    """Return the edges by their first node."""
+    outgoing: defaultdict[Node, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        outgoing[edge.first].append(edge)
+    return outgoing
 
 
 def _uses_data(client: RecordedClient) -> bool:
@@ -182,32 +192,38 @@ def _steps(component: set[Node], edges: Iterable[Edge]) -> tuple[Step, ...]:
         index: {of[earlier] for unit in units for earlier in before[unit]} - {index}
         for index, units in enumerate(merged)
     }
-    steps = []
+    steps, outgoing = list[Step](), _outgoing(edges)
     for index in TopologicalSorter(order).static_order():
         nodes = tuple(sorted(node for unit in merged[index] for node in bound[unit]))
         clients = [node for node in nodes if node.kind is Kind.CLIENT]
-        why = "" if len(clients) < 2 else _why_together(set(nodes), edges, in_circle=len(merged[index]) > 1)
+        why = "" if len(clients) < 2 else _why_together(nodes, outgoing, in_circle=len(merged[index]) > 1)
         steps.append(Step(nodes, why))
     return tuple(_with_lone_topics_joined(steps))
 
 
 def _with_lone_topics_joined(steps: list[Step]) -> list[Step]:
     """Return the steps with topics and groups that no client of their step uses in the last step."""
-    with_clients = [step for step in steps if any(node.kind is Kind.CLIENT for node in step.nodes)]
-    alone = [node for step in steps if step not in with_clients for node in step.nodes]
+    with_clients, alone = list[Step](), list[Node]()
+    for step in steps:
+        if any(node.kind is Kind.CLIENT for node in step.nodes):
+            with_clients.append(step)
+        else:
+            alone += step.nodes
     if not with_clients or not alone:
         return steps
     last = with_clients[-1]
     return [*with_clients[:-1], Step(tuple(sorted((*last.nodes, *alone))), last.why)]
 
 
-def _why_together(nodes: set[Node], edges: Iterable[Edge], *, in_circle: bool) -> str:
+def _why_together(nodes: Sequence[Node], outgoing: Mapping[Node, list[Edge]], *, in_circle: bool) -> str:
     if in_circle:
         return "each reads what another writes, in a circle: no order lets readers move before writers"
     users: defaultdict[Node, set[Node]] = defaultdict(set)
-    for edge in edges:
-        if not edge.reads and edge.first in nodes and edge.second in nodes and edge.first.kind is Kind.CLIENT:
-            users[edge.second].add(edge.first)
+    within = set(nodes)
+    for client in nodes:
+        for edge in outgoing.get(client, ()) if client.kind is Kind.CLIENT else ():
+            if not edge.reads and edge.second in within:
+                users[edge.second].add(client)
     shared = sorted(node for node, clients in users.items() if len(clients) > 1)
     words = {Kind.TOPIC: "write", Kind.GROUP: "are in", Kind.TRANSACTION: "use", Kind.APPLICATION: "are of"}
     return "; ".join(f"{len(users[node])} clients {words[node.kind]} {node}" for node in shared[:3])

@@ -86,7 +86,7 @@ def read_occupied_groups(admin: Admin, is_selected: Callable[[str], bool]) -> li
 
 
 GroupMembers = Mapping[str, frozenset[str]]
-"""By group, the client ids of its members, as kproxy shows them; none for kinds of groups without them."""
+"""By group, the client ids of its members, as kproxy shows them; none for a streams group (KIP-1071)."""
 
 
 def read_members(admin: Admin, is_selected: Callable[[str], bool]) -> GroupMembers:
@@ -105,12 +105,17 @@ def read_members(admin: Admin, is_selected: Callable[[str], bool]) -> GroupMembe
 def _describe_groups(admin: Admin, node: int, kind: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
     from kafka.protocol.admin import DescribeGroupsRequest
 
-    from kproxy.migrate.clusters.shares import ConsumerGroupDescribeRequest
+    from kproxy.migrate.clusters.shares import ConsumerGroupDescribeRequest, ShareGroupDescribeRequest
 
     if kind == CLASSIC:
         answer = admin.ask(DescribeGroupsRequest(groups=list(names)), node)
     elif kind == CONSUMER:
         answer = admin.ask(ConsumerGroupDescribeRequest(group_ids=list(names)), node)
+    elif kind == SHARE:
+        try:
+            answer = admin.ask(ShareGroupDescribeRequest(group_ids=list(names)), node)
+        except UnsupportedRequestError:  # share groups of Kafka 4.0, which were a preview
+            return {name: frozenset() for name in names}
     else:
         return {name: frozenset() for name in names}
     members = {}

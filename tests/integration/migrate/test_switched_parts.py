@@ -13,9 +13,12 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from kproxy.dev.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster.tools import Programs
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.groups import read_members, read_occupied_groups
 from tests.harness.clients.flow import Flow, create_topic
+from tests.harness.clients.going import java
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import Numbers, carry, in_log, positions
 from tests.harness.migration.switched import BLUE, GREEN, Switched
@@ -187,6 +190,18 @@ def test_who_is_in_a_group(sides: TwoSides, protocol: str) -> None:
         for one in consumers:
             one.close()
         wait_until(lambda: not read_occupied_groups(admin, lambda name: name == group), "both have left")
+
+
+def test_who_is_in_a_share_group(sides: TwoSides, tmp_path: Path) -> None:
+    topic, group = unique("shared"), unique("sharers")
+    create_topic(sides.source, topic, PARTITIONS)
+    properties = {"bootstrap.servers": sides.source, "group.id": group, "client.id": "sharer-1"}
+    with (
+        java(Programs.of(DEFAULT_VERSION), ["share", topic], properties, tmp_path / "sharer"),
+        Admin(sides.source) as admin,
+    ):
+        expected = {group: frozenset({"sharer-1"})}
+        wait_until(lambda: read_members(admin, lambda name: name == group) == expected, "it is a member")
 
 
 def test_what_is_refused(start: Start) -> None:

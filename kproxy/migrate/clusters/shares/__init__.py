@@ -1,4 +1,4 @@
-"""Requests that kafka-python lacks: start offsets of share groups (KIP-932), members of consumer groups (KIP-848).
+"""Requests that kafka-python lacks: members and start offsets of share groups (KIP-932), members of consumer groups.
 
 The classes are made from the definitions beside this module, which have the format of Kafka's own. Importing this
 module imports kafka-python.
@@ -18,6 +18,12 @@ with warnings.catch_warnings():
 
     class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
         """The response to ConsumerGroupDescribeRequest."""
+
+    class ShareGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
+        """A request for the members of share groups."""
+
+    class ShareGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # as above
+        """The response to ShareGroupDescribeRequest."""
 
     class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # it has no types
         """A request for the start offsets of share groups."""

@@ -259,8 +259,6 @@ def describe_unfinished(entry: SwitchEntry) -> str:
 
 # No switch in progress
 
-_START_SWITCH = "kproxy migrate switch FILE starts a switch"
-
 
 def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
     """Yield why no switch can be resumed, and where clients are."""
@@ -303,8 +301,22 @@ def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) ->
     else:
         yield f"running: the copy to the target: {_driver_name(driver)}"
         resume = ""
-    is_rollback = last is not None and last.what == ROLLBACK and not last.part
-    yield f"next: {BEFORE_ANOTHER if is_rollback else resume + _START_SWITCH}"
+    is_rollback = (
+        last is not None
+        and last.what == ROLLBACK
+        and (not last.part or (bool(last.wave) and last.decision is JournalDecision.RELEASED))
+    )
+    yield f"next: {BEFORE_ANOTHER if is_rollback else resume + _next_switch(last)}"
+
+
+def _next_switch(last: SwitchEntry | None) -> str:
+    """Return what starts the next switch. Without its option, the command would move all other clients too."""
+    if last is None or not last.part:
+        return "kproxy migrate switch FILE starts a switch"
+    option = f"--wave {last.wave}" if last.wave else "with the same --only"
+    if last.decision is JournalDecision.RELEASED:
+        return "kproxy migrate switch FILE with --wave or --only moves the next clients, and without them all others"
+    return f"kproxy migrate {last.what} FILE {option} starts it again"
 
 
 def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry, wave: str = "") -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,24 @@ def test_whether_a_copy_goes_on_and_what_is_next() -> None:
     assert "running: the copy to the target: process 17 on here" in next(describe_copy(DRIVER, None))
     assert "kproxy migrate copy FILE --follow" in list(describe_copy(None, SWITCH))[1]
     assert "kproxy migrate switch FILE starts a switch" in list(describe_copy(None, None))[1]
-    assert "kproxy migrate prepare FILE" in list(describe_copy(None, BACK))[1]
+    for back in (BACK, WAVE_BACK):
+        assert "kproxy migrate prepare FILE" in list(describe_copy(None, back))[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"cluster": "default/wave-a", "wave": "a"}, "then kproxy migrate switch FILE --wave a starts it again"),
+        ({"cluster": "default/only-1"}, "then kproxy migrate switch FILE with the same --only starts it again"),
+        (
+            {"cluster": "default/wave-a", "wave": "a", "decisions": SWITCH.decisions},
+            "then kproxy migrate switch FILE with --wave or --only moves the next clients, and without them all others",
+        ),
+    ],
+)
+def test_the_next_command_after_some_clients_does_not_move_all(changes: dict[str, Any], text: str) -> None:
+    last = replace(SWITCH, **{"decisions": (), **changes})
+    assert list(describe_copy(None, last))[1].endswith(text)
 
 
 def result(end: CoordinatorOutcome, entry: SwitchEntry, states: dict[str, str] | None = None) -> SwitchResult:

@@ -24,11 +24,11 @@ import pytest
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from tests.harness.clients.spark import needs_spark
 from tests.harness.migration.flipseen import note
+from tests.harness.migration.switchdriver import DONE, STOPPED
 from tests.harness.migration.switched import BLUE, GREEN
 from tests.matrix.report import FAILS, WORKS, section_results, write_section
 from tests.soak.switchapps import Streams
 from tests.soak.switchclients import CLASSIC, COMMITTED, JAVA_STICKY, KIP_848, Kind
-from tests.soak.switchdriver import DONE, STOPPED
 from tests.soak.switchsite import AGAIN, Site
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, needs_spark, pytest.mark.timeout(2400)]

@@ -4,7 +4,6 @@ back, and what is done to them meanwhile."""
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,15 +20,14 @@ from kproxy.dev.devcluster.tools import Programs
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.parts import Part
-from tests.harness.clients.spark import connector, settings, spark_home
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.carried import offsets_in_log, positions
 from tests.harness.migration.moving import topics
+from tests.harness.migration.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver, driver_home
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
 from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import KINDS, PARTITIONS, Clients, Kind
-from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver
 from tests.soak.switchjudged import Epoch, Log, doubled, read, shared, the_same, written
 
 _PROPERTIES = STEADY | {
@@ -79,10 +77,7 @@ class Site:
         ]
         for name in (BLUE, GREEN):
             self._share_from_the_beginning(name, kinds)
-        self.file, self.home = self._migration(), spark_home(
-            directory, defaults=settings(spark_jars=connector(), spark_driver_memory="800m", spark_master="local[2,2]")
-            | {"spark.ui.showConsoleProgress": "false"},
-        )  # fmt: skip
+        self.file, self.home = self._migration(), driver_home(directory)
         self._drivers: list[Driver] = []
         self._following: Driver | None = None
         held.callback(self._close_drivers)
@@ -144,8 +139,8 @@ class Site:
 
     # Commands
 
-    def _driver(self, *words: str, at: Callable[[str], None] = lambda _: None) -> Driver:
-        driver = Driver(words, self.file, self.home, lambda line: self.say(f"| {line}"), at)
+    def _driver(self, *words: str, at: Callable[[str], None] = lambda _: None, kill_at: str = "") -> Driver:
+        driver = Driver(words, self.file, self.home, lambda line: self.say(f"| {line}"), at, kill_at=kill_at)
         self._drivers.append(driver)
         return driver
 
@@ -192,17 +187,10 @@ class Site:
     def lead(self, words: Sequence[str], harm: Callable[[str], None], kill_at: str = "") -> int:
         """Give this command, and others until it is over and all kproxies serve: with which code it ended. `harm` and
         `kill_at` as in `switch`."""
-
-        def at(stage: str) -> None:
-            if stage == kill_at:
-                self.say(f"kills the driver at {stage}")
-                driver.kill()
-            harm(stage)
-
-        began = threading.Event()
-        driver = self._driver(*words, at=lambda stage: (began.wait(60), at(stage))[1])
-        began.set()
+        driver = self._driver(*words, at=harm, kill_at=kill_at)
         code = driver.wait()
+        if driver.was_killed:
+            self.say(f"the driver was killed at {kill_at}")
         if driver.was_killed or code == INCOMPLETE:
             code = self._go_on(words)
         assert code in (DONE, UNDONE, STOPPED), (words, code, driver.lines[-30:])

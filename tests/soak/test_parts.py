@@ -24,9 +24,9 @@ import pytest
 
 from tests.harness.clients.spark import needs_spark
 from tests.harness.migration.flipseen import note
+from tests.harness.migration.switchdriver import SAYS, STOPPED
 from tests.harness.migration.switched import BLUE, GREEN
 from tests.soak.switchclients import Kind
-from tests.soak.switchdriver import SAYS, STOPPED
 from tests.soak.switchharm import Harm
 from tests.soak.switchsite import Site
 

@@ -25,7 +25,7 @@ import pytest
 
 from tests.harness.clients.spark import needs_spark
 from tests.harness.migration.flipseen import note
-from tests.soak.switchdriver import SAYS
+from tests.harness.migration.switchdriver import SAYS
 from tests.soak.switchharm import Harm
 from tests.soak.switchsite import Site
 

@@ -6,7 +6,7 @@ import os
 import platform
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.process import start_time
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.format import LogWriter
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry, SwitchJournal, read_last_switch
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal, read_last_switch
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult
@@ -37,7 +37,7 @@ from kproxy.migrate.switch.report import (
     describe_no_switch,
     describe_reverse_copy,
 )
-from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.migrate.switch.reverse_copy import PREPARED_IN_VAIN, ReverseCopy
 from kproxy.migrate.switch.source_use import UNREACHED, read_source_use
 from kproxy.migrate.switch.user_logins import check_users
 from kproxy.proxy.switching.participant import Phase
@@ -88,12 +88,43 @@ def resume_or_abort(
         return SwitchResult(driven)
     if last is not None and (moved := last.waves_on_target.get(last.wave if driven is not None else wave or last.wave)):
         migration = migration.of_wave(moved.wave, moved.topics)
+    _undo_reverse_copies(migration, _prepared_in_vain(migration, driven, last, abort=abort), screen.log)
     closing_lines = list(_describe_copies(migration, last))
     if driven is not None and last is not None and last.is_moved:
         screen.report(_check_source(migration))
     if last is not None and closing_lines[0] == NOT_COPIED_BACK:
         return _copy_back(migration, master, screen, print_result, driven, last, closing_lines)
     return _idle_result(driven, last, closing_lines)
+
+
+def _prepared_in_vain(
+    migration: Migration, driven: DriveResult | None, last: SwitchEntry | None, *, abort: bool
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the waves whose drivers may have prepared the source for a copy back in vain, and their topics (pure).
+
+    "" stands for all clients. A driver prepares the source before its switch is in the journal. So an abort without an
+    interrupted switch returns all that no switch has moved.
+    """
+    if driven is not None:
+        entry = driven.entry
+        is_in_vain = driven.end is CoordinatorOutcome.UNDONE and entry.what == SWITCHING and entry.reversible
+        return {entry.wave: entry.topics} if is_in_vain else {}
+    if not abort or (last is not None and last.is_moved):
+        return {}
+    moved = () if last is None else last.switched_waves
+    waves = {name: wave.topics for name, wave in migration.waves.items() if name not in moved}
+    return waves if last is not None and (last.again or last.what == ROLLBACK) else {"": (), **waves}
+
+
+def _undo_reverse_copies(migration: Migration, waves: Mapping[str, tuple[str, ...]], log: LogWriter) -> None:
+    """Undo what was changed on the source to copy records back there, for these waves and their topics."""
+    for wave, topics in waves.items():
+        try:
+            with open_endpoints(migration) as endpoints:
+                narrowed = migration.of_wave(wave, topics) if wave else migration
+                ReverseCopy(None, narrowed, endpoints, log).undo()
+        except KproxyError as error:
+            log(f"reverse copy: {PREPARED_IN_VAIN.format(error=error)}")
 
 
 def _idle_result(driven: DriveResult | None, last: SwitchEntry | None, closing_lines: Sequence[str]) -> SwitchResult:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
@@ -44,6 +45,9 @@ from kproxy.migrate.switch.inverse_offset_map import (
 from kproxy.migrate.switch.wave_sides import require_moved_wave
 from kproxy.migrate.verify.results import parse_verified_ranges
 
+PREPARED_IN_VAIN = (
+    "what was prepared on the source stays: {error}. kproxy migrate switch FILE --abort tries to undo it again"
+)
 _TIMEOUT = 10.0
 _RETRY_INTERVAL = 5.0
 
@@ -60,16 +64,20 @@ class ReverseCopy:
 
     def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, log: LogWriter) -> None:
         self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, log
+        self._endpoints_reversed = swap_endpoints(endpoints)
         self._ended = threading.Event()
         self._copy: CopyRun | None = None
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
         self.is_prepared = False
 
+    @cached_property
+    def reverse(self) -> Migration:
+        """The migration from the target to the source."""
+        return read_reverse_migration(self._migration, self._endpoints)
+
     def prepare(self) -> list[Diagnostic]:
         """Make the source ready."""
-        self.reverse = read_reverse_migration(self._migration, self._endpoints)
-        self._endpoints_reversed = swap_endpoints(self._endpoints)
         self.is_prepared = True
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
             prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"reverse copy: {text}")).run()
@@ -89,8 +97,6 @@ class ReverseCopy:
 
     def resume(self) -> None:
         """Copy back again after a switch whose driver has ended. Raises KproxyError if it cannot begin."""
-        self.reverse = read_reverse_migration(self._migration, self._endpoints)
-        self._endpoints_reversed = swap_endpoints(self._endpoints)
         self.start(build_copy_spec(self.reverse, self._endpoints_reversed, follow=True, take_over=True))
 
     def start(self, scope: CopySpec) -> None:
@@ -147,14 +153,17 @@ class ReverseCopy:
     def undo(self) -> None:
         """Undo what `prepare` has changed on the source, after the switch was undone, as far as that is possible now.
 
-        What stays is used by the next switch. An error must not take the place of what came of this one.
+        It may be another driver that has prepared it. What stays is used by the next switch. An error must not take the
+        place of what came of this one.
         """
         self.close()
         try:
+            if not topic_exists(self._endpoints.source, self.reverse.state_topic):
+                return
             with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
                 undone = Undo(sides, lambda text: self._log(f"reverse copy: {text}"), force=False, dry_run=False).run()
         except KproxyError as error:
-            self._log(f"reverse copy: what was prepared on the source stays: {error}")
+            self._log(f"reverse copy: {PREPARED_IN_VAIN.format(error=error)}")
             return
         for text in [*undone.remaining, *undone.failed]:
             self._log(f"reverse copy: stays: {text}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +10,22 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.clusters.endpoints import ClusterEndpoints
-from kproxy.migrate.copy.copyrun import CopyRun
-from kproxy.migrate.copy.scope import build_copy_spec
-from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
-from kproxy.migrate.report.status import read_status, status_lines
-from kproxy.migrate.spec.migration import Migration, TopicSelection, WaveSelection
-from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
-from kproxy.migrate.switch.client_selection import ClientSelection, select_wave
-from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
-from kproxy.migrate.switch.observation_run import run_observation
-from kproxy.migrate.switch.operations import roll_back_clients, switch_clients
-from kproxy.migrate.switch.report import SwitchResult, describe_copies, result_lines
+from kproxy.dev.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.migrate.report.doubts import find_doubts
+from kproxy.migrate.report.movepage import render_page
+from kproxy.migrate.report.record import read_record
+from kproxy.migrate.switch.report import describe_copies, result_lines
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
-from kproxy.migrate.switch.switch_run import SwitchContext
-from kproxy.migrate.switch.wave_alarms import check_moved_waves
-from kproxy.migrate.usage.observed import read_usage
 from kproxy.migrate.verify.runner import run_verification
-from kproxy.proxy.switching.twophase import CoordinatorOutcome
-from tests.harness.clients.going import Going, ending, python
+from tests.harness.clients.going import Going, ending, java
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
-from tests.harness.migration.moving import prepare, rows, topics
-from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
+from tests.harness.migration.moving import rows
+from tests.harness.migration.switchdriver import DONE, UNDONE, Driver
+from tests.harness.migration.switched import BLUE, GREEN
+from tests.harness.migration.wavesite import LOGS, ORDERS, WaveSite, wave_site
+from tests.harness.process import wait_until
 from tests.harness.topics import consumer, read, unique
 
 pytestmark = [
@@ -46,157 +37,29 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
-PARTITIONS = 2
-ORDERS, LOGS = "orders", "logs"
-
-
-@dataclass
-class Site:
-    """Two waves, each with a topic, its writers and its readers; two kproxies; a migration that is prepared."""
-
-    spark: Any
-    endpoints: ClusterEndpoints
-    kproxies: Sequence[Switched]
-    fleet: KproxyFleet
-    section: SwitchSection
-    migration: Migration
-    topics: dict[str, str]
-    directory: Path
-    lines: list[str] = field(default_factory=list)
-
-    def prepare(self) -> None:
-        prepare(self.migration, self.endpoints)
-
-    @property
-    def context(self) -> SwitchContext:
-        return SwitchContext(
-            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.lines.append, self.show,
-            usage=read_usage(self.observed) if self.observed.exists() else None,
-        )  # fmt: skip
-
-    @property
-    def observed(self) -> Path:
-        return self.directory / "observed.json"
-
-    @property
-    def last(self) -> SwitchEntry | None:
-        return read_last_switch(self.endpoints.target, self.migration.name)
-
-    def show(self, findings: Any) -> None:
-        self.lines += [f"{each.severity}: {each.subject}: {each.text}" for each in findings]
-
-    def errors(self) -> list[str]:
-        return [line for line in self.lines if line.startswith("error")]
-
-    def switch(
-        self,
-        wave: str = "",
-        *,
-        dry_run: bool = False,
-        reversible: bool = False,
-        split: bool = False,
-        until: Any = ReverseCopy.close,
-    ) -> SwitchResult:
-        selection = select_wave(self.migration, wave, allow_split_readers=split) if wave else None
-        return switch_clients(
-            self.context, lambda _: None, dry_run=dry_run, reversible=reversible, selection=selection, until=until
-        )
-
-    def rollback(self, wave: str = "", *, dry_run: bool = False) -> SwitchResult:
-        return roll_back_clients(self.context, dry_run=dry_run, selection=ClientSelection(wave=wave) if wave else None)
-
-    def move(self, run: Callable[[], SwitchResult]) -> SwitchResult:
-        """Switch or roll back; beside other work, the rehearsal may take longer than a hold may: then once more."""
-        for _ in range(5):
-            result = run()
-            if "too long for a hold" not in result.message:
-                break
-        assert result.drive_result is not None, self.errors()
-        assert result.drive_result.end is CoordinatorOutcome.RELEASED, result.drive_result.reasons
-        return result
-
-    def observe(self, meanwhile: Any) -> None:
-        run_observation(self.migration, 1, self.observed, self.lines.append, lambda _: meanwhile())
-
-    def copy_rest(self) -> None:
-        """As `kproxy migrate copy` without --follow."""
-        last = self.last
-        migration = self.migration if last is None else self.migration.without_moved(last.moved_topics)
-        spec = build_copy_spec(migration, self.endpoints, take_over=True)
-        CopyRun(self.spark, self.endpoints.source, self.endpoints.target, spec).run()
-
-    def sides(self) -> dict[str, set[str]]:
-        """The upstream of each unit, at all kproxies."""
-        sides: dict[str, set[str]] = {}
-        for kproxy in self.kproxies:
-            for unit in kproxy.ask()[1]["clusters"]:
-                sides.setdefault(unit["name"].removeprefix("default").lstrip("/"), set()).add(unit["active"])
-        return sides
-
-    def writer(self, wave: str, name: str, at: int = 0) -> Going:
-        properties = {
-            "bootstrap.servers": self.kproxies[at].bootstrap, "enable.idempotence": "true",
-            "client.id": f"{wave}-{name}", "linger.ms": "5",
-        }  # fmt: skip
-        arguments = ["produce", self.topics[wave], str(PARTITIONS), "20"]
-        return python("confluent", arguments, properties, self.directory / f"{wave}-{name}")
-
-    def reader(self, wave: str, at: int = 1) -> Going:
-        group = self.group(wave)
-        properties = {
-            "bootstrap.servers": self.kproxies[at].bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-            "client.id": f"{group}-1", "session.timeout.ms": "10000", "auto.commit.interval.ms": "500",
-        }  # fmt: skip
-        return python("confluent", ["consume", self.topics[wave]], properties, self.directory / group)
-
-    def group(self, wave: str) -> str:
-        return f"{self.topics[wave]}-readers"
-
-    def values(self, bootstrap: str, wave: str) -> list[list[bytes | None]]:
-        return [[row[2] for row in rows(bootstrap, self.topics[wave], at)] for at in range(PARTITIONS)]
-
-    def status(self) -> list[str]:
-        status = read_status(self.endpoints.target, self.migration.name, tuple(self.migration.waves))
-        alarms = tuple(check_moved_waves(self.endpoints, self.migration, status.last_switch))
-        return list(status_lines(replace(status, alarms=alarms)))
-
 
 @pytest.fixture
-def site(sides: TwoSides, spark: Any, tmp_path: Path) -> Iterator[Site]:
-    names = {wave: unique(wave) for wave in (ORDERS, LOGS)}
-    topics(sides.source, dict.fromkeys(names.values(), PARTITIONS), 1)
-    with ExitStack() as stack:
-        kproxies = [
-            stack.enter_context(Switched(tmp_path / name, sides.source, sides.target)) for name in ("one", "two")
-        ]
-        token = tmp_path / "token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
-        addresses = KproxySelection(tuple(kproxy.admin for kproxy in kproxies))
-        section = SwitchSection(addresses, GREEN, token_file=token, hold_seconds=25)
-        waves = {wave: WaveSelection((f"{wave}-*",), (f"{topic}-readers",), (topic,)) for wave, topic in names.items()}
-        migration = Migration(
-            {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, unique("mv"),
-            topics=TopicSelection(tuple(names.values())), switch=section, waves=waves,
-        )  # fmt: skip
-        endpoints = ClusterEndpoints.from_addresses(sides.source, sides.target)
-        fleet = stack.enter_context(open_fleet(section))
-        made = Site(spark, endpoints, kproxies, fleet, section, migration, names, tmp_path)
-        made.prepare()
+def site(sides: TwoSides, spark: Any, tmp_path: Path) -> Iterator[WaveSite]:
+    with wave_site(sides, spark, tmp_path) as made:
         yield made
 
 
 def flow(*clients: Going) -> None:
     """Wait until each has written or read more."""
     for client in clients:
-        client.wait_more("acked" if client.said("acked") else "got", 20)
+        done = _done(client)
+        client.wait(lambda client=client, done=done: _done(client) >= done + 20, "20 more records")
+
+
+def _done(client: Going) -> int:
+    return len(client.said("acked")) + len(client.said("got"))
 
 
 def numbers(client: Going, word: str = "acked") -> list[int]:
     return [int(number[0] if word == "acked" else number[2]) for number in client.said(word)]
 
 
-def assert_all_there(site: Site, bootstrap: str, wave: str, writers: Sequence[Going]) -> None:
+def assert_all_there(site: WaveSite, bootstrap: str, wave: str, writers: Sequence[Going]) -> None:
     """Each acknowledged record once: the writers send the same numbers."""
     values = [int(value or b"-1") for partition in site.values(bootstrap, wave) for value in partition]
     assert sorted(values) == sorted(number for writer in writers for number in numbers(writer))
@@ -211,7 +74,7 @@ def produce(bootstrap: str, topic: str, count: int, **settings: Any) -> None:
     assert producer.flush(60) == 0
 
 
-def test_a_wave_goes_and_comes_back_and_goes_again(site: Site, figures: list[str]) -> None:
+def test_a_wave_goes_and_comes_back_and_goes_again(site: WaveSite, figures: list[str]) -> None:
     """The other wave runs all the time, and stays where it is."""
     source, target = site.endpoints.source, site.endpoints.target
     logs, reader = site.writer(LOGS, "writer"), site.reader(LOGS)
@@ -227,6 +90,8 @@ def test_a_wave_goes_and_comes_back_and_goes_again(site: Site, figures: list[str
                 assert site.last is not None
                 wave = site.migration.of_wave(ORDERS, site.migration.waves[ORDERS].topics)
                 closing.extend(describe_copies(site.last, wave, site.endpoints))
+                flow(writers[0])
+                wait_until(lambda: _copied_back(site.status(), site.topics[ORDERS]), "records are copied back")
                 copy_back.close()
 
             result = site.move(lambda: site.switch(ORDERS, reversible=True, until=until))
@@ -252,15 +117,26 @@ def test_a_wave_goes_and_comes_back_and_goes_again(site: Site, figures: list[str
             assert site.sides() == {"": {BLUE}, "wave-orders": {BLUE}}
             flow(logs, reader)
         assert any("moved back at" in line for line in site.status()), site.status()
+        record = read_record(site.migration, target, source, 0, None)
+        (copy_back,) = record.reverse_copies
+        assert (copy_back.wave, copy_back.problem) == (ORDERS, "")
+        assert not [doubt for doubt in find_doubts(record) if doubt.subject == "copy back of wave orders"]
+        assert "Copied back of wave orders, from the target to the source" in render_page(record)
         assert_all_there(site, source, ORDERS, writers)
         writers.append(site.writer(ORDERS, "third", at=1))
         with ending(writers[2]):
             writers[2].wait_more("acked", 50)
             assert site.switch(ORDERS).drive_result is None
             assert "kproxy migrate prepare" in site.errors()[-1]  # the source assigns ids above the target's now
+            audits, auditor = site.add_to_wave(ORDERS, "audits", "audit-*"), {"client.id": "audit-1"}
             site.prepare()
+            through = site.kproxies[1].bootstrap
+            site.observe(lambda: (flow(writers[2], logs, reader), produce(through, audits, 1, **auditor)))
+            written = len(rows(source, audits, 0))
             site.move(lambda: site.switch(ORDERS))
             flow(writers[2], logs, reader)
+            produce(through, audits, 1, **auditor)
+            assert (len(rows(source, audits, 0)), len(rows(target, audits, 0))) == (written, written + 1)
         with pytest.raises(ConfigError, match="moved without --reversible"):
             site.rollback(ORDERS)
         assert site.sides() == {"": {BLUE}, "wave-orders": {GREEN}}
@@ -269,7 +145,102 @@ def test_a_wave_goes_and_comes_back_and_goes_again(site: Site, figures: list[str
     assert set(numbers(reader, "got")) == set(numbers(logs))
 
 
-def test_wave_after_wave_to_the_end(site: Site) -> None:
+def _copied_back(status: Sequence[str], topic: str) -> bool:
+    """Return True if the status shows records that were copied back, and the process that copies."""
+    at = status.index("copy back of wave orders, from the target to the source:")
+    return "was copying at its last report" in status[at + 1] and any(
+        line.startswith(f"  {topic}: ") and " 0 records" not in line for line in status[at + 2 :]
+    )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "translate",
+        "release",
+        *(
+            pytest.param(step, marks=pytest.mark.matrix)
+            for step in ("preflight", "ask", "hold", "work", "copy", "verify", "flip", "commit")
+        ),
+    ],
+)
+def test_the_same_command_continues_the_switch_of_a_wave_whose_driver_was_killed(site: WaveSite, step: str) -> None:
+    """It says what had happened, and finishes the switch or undoes it. The other wave and its copy continue."""
+    source, target = site.endpoints.source, site.endpoints.target
+    command, back = ("switch", "--wave", ORDERS, "--reversible"), ("rollback", "--wave", ORDERS)
+    reader, logs = site.reader(ORDERS), site.writer(LOGS, "writer")
+    writers = [site.writer(ORDERS, "first")]
+    with ending(reader, logs):
+        with ending(writers[0]):
+            for client, word in ((writers[0], "acked"), (reader, "got"), (logs, "acked")):
+                client.wait_more(word, 20)
+            site.observe(lambda: flow(writers[0], reader, logs))
+            then = _kill_and_repeat(site, command, step)
+            flow(writers[0], reader, logs)
+        if site.sides()["wave-orders"] == {GREEN}:
+            assert then.wait() == DONE, then.lines
+            assert "clients: those of wave orders are on green" in then.lines
+            then.kill()  # which copied back
+            then = site.command(*command)
+            assert any("back to the source has ended with its driver: starting it again" in each for each in then.lines)
+            # Another producer: librdkafka's idempotent one ends when it gets its own sequence numbers again.
+            writers.append(site.writer(ORDERS, "second"))
+            with ending(writers[1]):
+                flow(writers[1], reader)
+                then = _kill_and_repeat(site, back, step)
+                if site.sides()["wave-orders"] == {GREEN}:
+                    assert then.wait() == UNDONE, then.lines
+                    then = site.command(*back)
+                assert then.wait() == DONE, then.lines
+                assert "clients: those of wave orders are on blue" in then.lines
+        else:
+            assert then.wait() == UNDONE, then.lines
+            assert "clients: those of wave orders are on blue, as before" in then.lines
+            assert site.last is not None
+            assert not site.last.waves_on_target
+            assert not site.is_prepared_for_copy_back(ORDERS)
+        writers.append(site.writer(ORDERS, "third"))
+        with ending(writers[-1]):
+            flow(writers[-1], reader, logs)
+    assert site.sides() == {"": {BLUE}, "wave-orders": {BLUE}}
+    assert_all_there(site, source, ORDERS, writers)
+    assert_all_there(site, source, LOGS, [logs])
+    assert {*numbers(reader, "got")} <= {number for writer in writers for number in numbers(writer)}
+    site.copy_rest()
+    assert run_verification(site.spark, source, target, site.migration.name).exit_code == 0
+
+
+_UNDECIDED = ("hold", "work", "copy", "verify", "translate")
+
+
+def _kill_and_repeat(site: WaveSite, command: Sequence[str], step: str) -> Driver:
+    """Kill this switch or rollback at a step, copy the rest meanwhile, and give the same command again."""
+    (former,) = site.sides().get("wave-orders", {BLUE})
+    before = site.last
+    killed = site.command(*command, kill_at=step)
+    assert killed.was_killed, killed.lines
+    has_begun = step not in ("preflight", "ask")
+    assert (site.last != before) is has_begun
+    assert any("of wave orders" in line and "not finished" in line for line in site.status()) is has_begun
+    site.copy_rest()
+    if step == "ask" and former == BLUE:  # the driver has prepared the source, and no switch is in the journal
+        assert site.is_prepared_for_copy_back(ORDERS)
+        site.command("switch", "--abort")
+        assert not site.is_prepared_for_copy_back(ORDERS)
+    then = site.command(*command)
+    assert any("of wave orders, has not finished" in line for line in then.lines) is has_begun, then.lines
+    assert site.last is not None
+    assert site.last.ended
+    sides = site.sides()
+    assert sides[""] == {BLUE}
+    if step in _UNDECIDED:
+        assert sides["wave-orders"] == {former}
+    if not has_begun or step == "release":
+        assert sides["wave-orders"] == {GREEN if former == BLUE else BLUE}
+    return then
+
+
+def test_wave_after_wave_to_the_end(site: WaveSite) -> None:
     """Both go, then all that is left. What still writes to the source is named."""
     orders, logs, reader = site.writer(ORDERS, "writer"), site.writer(LOGS, "writer"), site.reader(LOGS)
     with ending(orders, logs, reader):
@@ -296,13 +267,15 @@ def test_wave_after_wave_to_the_end(site: Site) -> None:
     assert "wave logs: on green, with all other clients" in site.status()
 
 
-def test_what_is_connected_across_waves_stops_it(site: Site) -> None:
+def test_what_is_connected_across_waves_stops_it(site: WaveSite) -> None:
     """A reader and a writer outside, a writer inside that writes elsewhere, a producer that goes round, no record."""
     first, second = (kproxy.bootstrap for kproxy in site.kproxies)
     orders, logs = site.topics[ORDERS], site.topics[LOGS]
     assert site.switch(ORDERS, dry_run=True).blocked
     assert any("was not observed" in line and "kproxy migrate observe" in line for line in site.errors())
     outsiders = unique("outsiders")
+    # A share group of the wave whose member goes round the kproxies.
+    share = {"bootstrap.servers": site.endpoints.source, "group.id": site.group(ORDERS), "client.id": "sharer"}
 
     def meanwhile() -> None:
         produce(first, orders, 3, **{"client.id": "orders-writer"})
@@ -318,7 +291,11 @@ def test_what_is_connected_across_waves_stops_it(site: Site) -> None:
             read(reader, 1)
             reader.commit(asynchronous=False)
 
-        site.observe(with_reader)
+        with java(Programs.of(DEFAULT_VERSION), ["share", orders], share, site.directory / "sharer"):
+            site.observe(with_reader)
+            site.switch(ORDERS, dry_run=True)
+        lacks = f"error: group {site.group(ORDERS)}: its members sharer "
+        assert any(line.startswith(lacks) for line in site.errors()), site.errors()
         site.lines.clear()
         assert site.switch(ORDERS, dry_run=True).blocked
         errors = site.errors()

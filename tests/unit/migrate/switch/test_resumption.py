@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
-from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.migration import Migration, WaveSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import resumption
 from kproxy.migrate.switch.drive import DriveResult
@@ -151,3 +151,34 @@ def test_of_a_part_only_users_of_its_clients_count(site: Site) -> None:
         fake.cluster = "default/p"
     assert site.resume().end is CoordinatorOutcome.RELEASED
     assert site.users == [["alice"]] * 2
+
+
+_TOPICS = ("orders-*",)
+_WAVE_ENTRY = SwitchEntry("s", SWITCHING, "default/wave-orders", "blue", "green", (), wave="orders", topics=_TOPICS)
+
+
+def test_what_was_prepared_for_a_copy_back_in_vain() -> None:
+    """A switch that was undone; with an abort of nothing, whatever no switch has moved."""
+    migration = replace(
+        MIGRATION, waves={"orders": WaveSelection(topics=_TOPICS), "logs": WaveSelection(topics=("logs",))}
+    )
+    entry = replace(_WAVE_ENTRY, reversible=True, decisions=((FIRST, JournalDecision.UNDONE.value),))
+
+    def prepared(driven: SwitchEntry | None, last: SwitchEntry | None = None, *, abort: bool = False) -> object:
+        result = None if driven is None else DriveResult(CoordinatorOutcome.UNDONE, (), driven, {})
+        return resumption._prepared_in_vain(migration, result, driven or last, abort=abort)
+
+    assert prepared(entry) == {"orders": _TOPICS}
+    assert prepared(replace(entry, reversible=False)) == {}
+    assert prepared(replace(entry, what=ROLLBACK)) == {}
+    assert prepared(replace(entry, wave="", topics=(), cluster="default")) == {"": ()}
+    assert prepared(None) == {}
+    every = {"": (), "orders": _TOPICS, "logs": ("logs",)}
+    assert prepared(None, abort=True) == every
+    assert prepared(None, entry, abort=True) == every
+    moved = replace(entry, decisions=((FIRST, JournalDecision.RELEASED.value),))
+    assert prepared(None, moved, abort=True) == {"": (), "logs": ("logs",)}
+    everything = replace(moved, wave="", topics=(), cluster="default")
+    assert prepared(None, everything, abort=True) == {}
+    back = replace(everything, what=ROLLBACK, origin="green", to="blue")
+    assert prepared(None, back, abort=True) == {"orders": _TOPICS, "logs": ("logs",)}

@@ -1,5 +1,5 @@
-"""`kproxy migrate switch` and `rollback` as an operator gives them: a process of its own, with Spark. It can be killed
-at what it says."""
+"""`kproxy migrate switch` and `rollback` as an operator gives them: a separate process, with Spark, that can be killed
+when a step begins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.harness.clients.spark import bare_environment
+from tests.harness.clients.spark import bare_environment, connector, settings, spark_home
 from tests.harness.migration.moving import below
 from tests.harness.process import wait_until
 
@@ -29,7 +29,7 @@ SAYS: Mapping[str, str] = {
     "commit": " committing",
     "release": "releasing writes",
 }
-"""What it says when it begins each stage."""
+"""What the command prints when it begins each step."""
 DONE, UNDONE, STOPPED, INCOMPLETE = 0, 3, 1, 4
 _KILLED = -signal.SIGKILL
 _GOES_ON = "copying records from the target back to the source"
@@ -37,16 +37,23 @@ _GOES_ON = "copying records from the target back to the source"
 _PATIENCE = 1200.0
 
 
+def driver_home(directory: Path) -> Path:
+    """Create a SPARK_HOME for commands, which create their Spark sessions themselves."""
+    defaults = settings(spark_jars=connector(), spark_driver_memory="800m", spark_master="local[2,2]")
+    return spark_home(directory, defaults=defaults | {"spark.ui.showConsoleProgress": "false"})
+
+
 class Driver:
-    """A command. In a thread of its own `hear` is called with each line, and `at` with each stage that begins."""
+    """A command. In a thread of its own, `hear` is called with each line, and `at` with each step that begins; at the
+    step `kill_at` the command is killed."""
 
     def __init__(
-        self, words: Sequence[str], file: Path, home: Path, hear: Callable[[str], None],
-        at: Callable[[str], None] = lambda _: None,
+        self, words: Sequence[str], file: Path, home: Path, hear: Callable[[str], None] = lambda _: None,
+        at: Callable[[str], None] = lambda _: None, *, kill_at: str = "",
     ) -> None:  # fmt: skip
         command, *rest = words
         self.lines: list[str] = []
-        self._at, self._hear = at, hear
+        self._at, self._hear, self._kill_at = at, hear, kill_at
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kproxy", "migrate", command, str(file), *rest],
             env=bare_environment(home) | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}, cwd=file.parent,
@@ -63,10 +70,12 @@ class Driver:
             self._hear(self.lines[-1])
             for stage, words in SAYS.items():
                 if words in line:
+                    if stage == self._kill_at:
+                        self.kill()
                     self._at(stage)
 
     def wait(self) -> int:
-        """Until it is over, one way or another, or copies back, and is done but for that."""
+        """Wait for the end of the command, or until only its copy back still runs; return the exit code."""
         wait_until(self._code, f"the end of the driver: {self.lines[-1:]}", _PATIENCE)
         code = self._code()
         assert code is not None
@@ -84,9 +93,9 @@ class Driver:
         return self.process.poll() == _KILLED
 
     def kill(self) -> None:
-        """All of it, as a machine that fails: whoever is below gets no chance to tidy up."""
+        """Kill it with all its descendants, as a machine that fails: none of them can tidy up."""
         with suppress(ProcessLookupError):
-            os.kill(self.process.pid, signal.SIGSTOP)  # so that it starts nobody any more
+            os.kill(self.process.pid, signal.SIGSTOP)  # so that it starts no more of them
         others = below(self.process.pid)
         self.process.kill()
         for pid, _, _ in others:
@@ -102,7 +111,7 @@ class Driver:
         self.process.stdout.close()
 
     def held(self) -> float | None:
-        """For how many seconds writes were held, as it says."""
+        """For how many seconds writes were held, as the command says."""
         for line in self.lines:
             if line.startswith("writes were held for "):
                 return float(line.split(" ")[4])

@@ -23,6 +23,7 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state
+from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import ROLLBACK, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.groupsync import (
     GroupOffsetSync,
@@ -43,6 +44,7 @@ from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 from kproxy.migrate.switch.sync_timings import SyncTimings
+from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
@@ -97,13 +99,17 @@ class TargetPositions:
     endpoints: ClusterEndpoints
     timings: SyncTimings = field(default_factory=SyncTimings)
     groups: Collection[str] = ()
+    log: LogWriter = lambda _: None
 
     def __enter__(self) -> TargetPositions:
         self._reverse = read_reverse_migration(self.migration, self.endpoints)
         self._source, self._target = ClusterClient(self.endpoints.source), ClusterClient(self.endpoints.target)
+        self._driver_hashing = DriverHashing(self.endpoints.source, self.endpoints.target, self.log)
+        self._driver_may_compare = False
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._driver_hashing.close()
         self._source.close()
         self._target.close()
 
@@ -113,8 +119,15 @@ class TargetPositions:
         with self.timings.measure("verify"):
             selects_topic = self.migration.selects_topic
             report = run_verification(
-                self.spark, source, target, self.migration.name, others_write=False, selects_topic=selects_topic
+                self.spark,
+                source,
+                target,
+                self.migration.name,
+                others_write=False,
+                selects_topic=selects_topic,
+                driver_hashing=self._driver_hashing if self._driver_may_compare else None,
             )
+        self._driver_may_compare = True  # the little that comes until the hold
         for partition in report.partitions:
             if partition.extra:
                 raise _foreign_records_error(partition.target_topic, partition.partition, partition.extra)
@@ -190,7 +203,7 @@ class PartialRollback(SwitchRun):
     def __init__(self, context: SwitchContext) -> None:
         super().__init__(context)
         self._migration, self._endpoints = context.migration, context.endpoints
-        self._positions = TargetPositions(context.spark, context.migration, context.endpoints)
+        self._positions = TargetPositions(context.spark, context.migration, context.endpoints, log=context.log)
         self.timings, self.ended_transactions = self._positions.timings, ()
 
     def run(self, selection: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:

@@ -14,13 +14,16 @@ from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.process import start_time
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
+from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal, read_last_switch
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.expected_users import named_users
+from kproxy.migrate.switch.final_sync import list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
+from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.opening import (
     PrintResult,
@@ -118,13 +121,17 @@ def _prepared_in_vain(
 
 def _undo_reverse_copies(migration: Migration, waves: Mapping[str, tuple[str, ...]], log: LogWriter) -> None:
     """Undo what was changed on the source to copy records back there, for these waves and their topics."""
-    for wave, topics in waves.items():
-        try:
-            with open_endpoints(migration) as endpoints:
-                narrowed = migration.of_wave(wave, topics) if wave else migration
-                ReverseCopy(None, narrowed, endpoints, log).undo()
-        except KproxyError as error:
-            log(f"reverse copy: {PREPARED_IN_VAIN.format(error=error)}")
+    if not waves:
+        return
+    try:
+        with open_endpoints(migration) as endpoints:
+            topics = list_topics(endpoints.source)
+            for wave, globs in waves.items():
+                narrowed = migration.of_wave(wave, globs) if wave else migration
+                if state_topic_name(reverse_name(narrowed)) in topics:
+                    ReverseCopy(None, narrowed, endpoints, log).undo()
+    except KproxyError as error:
+        log(f"reverse copy: {PREPARED_IN_VAIN.format(error=error)}")
 
 
 def _idle_result(driven: DriveResult | None, last: SwitchEntry | None, closing_lines: Sequence[str]) -> SwitchResult:

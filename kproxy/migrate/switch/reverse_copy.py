@@ -158,8 +158,6 @@ class ReverseCopy:
         """
         self.close()
         try:
-            if not topic_exists(self._endpoints.source, self.reverse.state_topic):
-                return
             with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
                 undone = Undo(sides, lambda text: self._log(f"reverse copy: {text}"), force=False, dry_run=False).run()
         except KproxyError as error:

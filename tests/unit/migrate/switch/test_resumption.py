@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kproxy.base.errors import UpstreamError
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
 from kproxy.migrate.spec.migration import Migration, WaveSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
@@ -182,3 +185,38 @@ def test_what_was_prepared_for_a_copy_back_in_vain() -> None:
     assert prepared(None, everything, abort=True) == {}
     back = replace(everything, what=ROLLBACK, origin="green", to="blue")
     assert prepared(None, back, abort=True) == {"orders": _TOPICS, "logs": ("logs",)}
+
+
+def test_only_what_was_prepared_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of waves perhaps none; one connection to the source is enough."""
+    opened: list[Migration] = []
+    undone: list[str] = []
+
+    @contextmanager
+    def open_endpoints(migration: Migration) -> Iterator[ClusterEndpoints]:
+        opened.append(migration)
+        yield ClusterEndpoints("a:1", "b:1", "A", "B")
+
+    class Copy:
+        def __init__(self, _: object, migration: Migration, *__: object) -> None:
+            self._migration = migration
+
+        def undo(self) -> None:
+            undone.append(self._migration.wave)
+
+    monkeypatch.setattr(resumption, "open_endpoints", open_endpoints)
+    monkeypatch.setattr(resumption, "list_topics", lambda _: ["orders", "kproxy-migration-m.orders-back"])
+    monkeypatch.setattr(resumption, "ReverseCopy", Copy)
+    resumption._undo_reverse_copies(MIGRATION, {}, print)
+    assert not opened
+    resumption._undo_reverse_copies(MIGRATION, {"": (), "orders": _TOPICS, "logs": ("logs",)}, print)
+    assert (len(opened), undone) == (1, ["orders"])
+
+    def fail(_: object) -> list[str]:
+        raise UpstreamError("timeout", "a:1: no broker replied")
+
+    monkeypatch.setattr(resumption, "list_topics", fail)
+    lines: list[str] = []
+    resumption._undo_reverse_copies(MIGRATION, {"": ()}, lines.append)
+    assert "what was prepared on the source stays: a:1: no broker replied" in lines[0]
+    assert "--abort tries to undo it again" in lines[0]

@@ -36,7 +36,6 @@ def test_what_cannot_be_cleaned_up_does_not_hide_what_came_of_the_switch(
 ) -> None:
     """The source does not answer, or nothing was prepared there so far."""
     monkeypatch.setattr(reverse_copy, "list_topics", lambda _: ["t"])
-    monkeypatch.setattr(reverse_copy, "topic_exists", lambda *_: True)
     monkeypatch.setattr(reverse_copy, "ClusterPair", raising(error))
     lines: list[str] = []
     copy = ReverseCopy(None, MIGRATION, ENDPOINTS, lines.append)
@@ -46,11 +45,3 @@ def test_what_cannot_be_cleaned_up_does_not_hide_what_came_of_the_switch(
     copy.undo()
     again = "kproxy migrate switch FILE --abort tries to undo it again"
     assert lines == [f"reverse copy: what was prepared on the source stays: {error}. {again}"]
-
-
-def test_nothing_is_undone_where_nothing_was_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reverse_copy, "list_topics", lambda _: ["t"])
-    monkeypatch.setattr(reverse_copy, "topic_exists", lambda *_: False)
-    lines: list[str] = []
-    ReverseCopy(None, MIGRATION, ENDPOINTS, lines.append).undo()
-    assert lines == []

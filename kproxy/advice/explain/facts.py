@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 # A match cannot begin within another match's run of characters, so the search is linear.
 _ADDRESS = re.compile(
@@ -49,6 +50,8 @@ _SOURCE = re.compile(
 )
 # What a client is called may look like an address, and is none: Connect names one after its worker's URL.
 _NAME_OF_CLIENT = re.compile(r"(?<![a-z])(?:client|group|member|worker)[._]?[iI]d[\"']?[=:] ?[\"']?[^\s,\]\"']{1,200}")
+# A list of bootstrap servers is shorter.
+_MOST_ADDRESSES = 50
 # Python's default format puts the level before the number of the process.
 _LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"))
 # A name without a dot before a smaller number is a field of a log and its value, such as `Severity:2`.
@@ -81,7 +84,7 @@ _SETTING_ENDS = frozenset(
 )  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
-    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|(?=.{0,300}\(unregistered\))Connected to broker at |--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
+    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:, ?[^\s\]\"';,]{3,200}){0,20})"
 )
 _BOOTSTRAP = re.compile(
@@ -190,18 +193,19 @@ def without_own_addresses(line: str) -> str:
 
 
 def addresses(text: str) -> list[str]:
-    """Return the hosts with ports in their order, without times and without lines of source files."""
+    """Return the first hosts with ports in their order, without times and without lines of source files."""
     bare = [match[1] for match in _BARE_IPV6.finditer(text)]
     bare += [f"[::1]:{match[1]}" for match in _LOOPBACK6.finditer(text)]
     bare += [
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
         for match in (*_PAIR.finditer(text), *_HOST_AND_PORT.finditer(text), *_ERLANG_PAIR.finditer(text))
     ]
-    return bare + [
+    hosts = (
         f"{match['host']}:{match['port']}"
         for match in _ADDRESS.finditer(text)
         if 0 < int(match["port"]) < 65536 and _is_host(match["host"]) and not _is_field(match)
-    ]
+    )
+    return bare + list(islice(hosts, _MOST_ADDRESSES))
 
 
 def bootstrap_servers(line: str) -> list[str]:

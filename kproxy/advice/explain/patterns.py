@@ -60,6 +60,7 @@ _AROUND = frozenset(
 )  # fmt: skip
 # Those whose reason is a code of Kafka in the same line.
 WRAPPERS = frozenset({"FindCoordinator response error"})
+_BEFORE_A_FRAME = (" … at ", " … thread '", "{kpro_req … ")
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18
 """So many literal characters of a clause are enough to recognise a message of kproxy's own."""
@@ -83,6 +84,8 @@ class MessagePattern:
     """A sentence that holds for this message only; empty if there is none."""
     own_message: Message | None = None
     """Set for kproxy's own messages."""
+    has_frame: bool = False
+    """True if it is the first line of a stack trace or of an Erlang term, and a part of a later line."""
 
     @property
     def weight(self) -> int:
@@ -93,11 +96,6 @@ class MessagePattern:
     def is_general(self) -> bool:
         """True if it is the name of an exception, or what stands around a reason: alone it may mean anything."""
         return self.text in _AROUND or _NAME_OF_EXCEPTION.fullmatch(self.text) is not None
-
-    @property
-    def has_frame(self) -> bool:
-        """True if it is the first line of a stack trace or of an Erlang term, and a part of a later line."""
-        return self.own_message is None and any(sign in self.text for sign in (" … at ", " … thread '", "{kpro_req … "))
 
     def find(self, line: str, following: str = "") -> tuple[int, int] | None:
         """Return start and end of the message in a line; `following` is the rest of the line's record."""
@@ -170,6 +168,7 @@ def _all_patterns() -> list[MessagePattern]:
             message.alone,
             message.conditional,
             message.note,
+            has_frame=any(sign in text for sign in _BEFORE_A_FRAME),
         )
         for (program, text), message in messages.items()
     ]
@@ -197,7 +196,12 @@ def _own_patterns(own: Message) -> list[MessagePattern]:
 def _is_enough(clause: str) -> bool:
     """Return whether a clause is long enough to recognise its message, and in no other."""
     length = sum(map(len, _literal_parts(clause)))
-    return length >= _ENOUGH_OF_A_MESSAGE and sum(clause in message.pattern for message in all_messages()) == 1
+    return length >= _ENOUGH_OF_A_MESSAGE and sum(clause in text for text in _texts_of_own_messages()) == 1
+
+
+@cache
+def _texts_of_own_messages() -> tuple[str, ...]:
+    return tuple(message.pattern for message in all_messages())
 
 
 def _literal_parts(text: str) -> tuple[str, ...]:

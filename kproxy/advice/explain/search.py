@@ -24,7 +24,7 @@ _MOST_FINDINGS = 500
 _MOST_CONDITIONAL = 2000
 _MOST_CLIENTS = 100
 # Limits of the records that are examined: of those with the same words, of all, and of different words.
-_MOST_OF_A_KIND = 400
+_MOST_OF_A_KIND = 200
 _MOST_EXAMINED = 20_000
 _MOST_KINDS = 20_000
 _NO_WORDS: frozenset[bytes] = frozenset()
@@ -146,6 +146,7 @@ class _Records:
     def __init__(self, result: SearchResult, cache: ShapeCache[RecordMatches] | None) -> None:
         self._result, self._cache = result, cache
         self._kinds: dict[tuple[frozenset[bytes], bool], tuple[int, RecordMatches]] = {}
+        self._at_first_line: dict[tuple[frozenset[bytes], bool], RecordMatches] = {}
         self._examined = 0
         self._words: set[bytes] = set()
         self._lines: list[bytes] = []
@@ -196,12 +197,22 @@ class _Records:
         count, last = self._kinds.get(kind, (0, None))
         enough = count >= _MOST_OF_A_KIND or self._examined >= _MOST_EXAMINED
         if enough and (last is not None or len(self._kinds) >= _MOST_KINDS):
-            return _without_facts(last, self._hits[0]) if last is not None else RecordMatches()
+            return self._further(kind, last)
         examined = matches_of(self._lines, self._hits, takes_conditional)
         self._examined += 1
         if last is not None or len(self._kinds) < _MOST_KINDS:
             self._kinds[kind] = count + 1, examined
         return examined
+
+    def _further(self, kind: tuple[frozenset[bytes], bool], last: RecordMatches | None) -> RecordMatches:
+        """Return a further record of a kind as the last one that was examined, without its address."""
+        if last is None:
+            return RecordMatches()
+        if self._hits[0]:
+            return _without_facts(last, self._hits[0])
+        if kind not in self._at_first_line:
+            self._at_first_line[kind] = _without_facts(last, 0)
+        return self._at_first_line[kind]
 
 
 def _without_facts(record: RecordMatches, index: int) -> RecordMatches:

@@ -33,8 +33,8 @@ class ExternalAccess:
     has_discovery: bool
     has_rights: bool
     """True if the chart gives the discovery what it needs."""
-    addresses: tuple[tuple[str, int], ...]
-    """The lists of ports or addresses that are given, and their lengths."""
+    addresses: tuple[tuple[str, tuple[str, ...]], ...]
+    """The lists of ports or addresses that are given."""
     domain: ConfigValue | None
 
 
@@ -161,6 +161,8 @@ def _external_access(root: YamlNode) -> Iterator[ExternalAccess]:
             replicas=_number(root[part]["replicaCount"]) if part else _number(root["replicaCount"]),
             has_discovery=discovery,
             has_rights=root["rbac"]["create"].text.lower() == "true",
-            addresses=tuple((key, len(service[key].items)) for key in lists if service[key].items),
+            addresses=tuple(
+                (key, tuple(item.text for item in service[key].items)) for key in lists if service[key].items
+            ),
             domain=service["domain"].scalar(),
         )

@@ -29,7 +29,9 @@ _JAVA_SIGNS = re.compile(
 _LIBRDKAFKA_SIGNS = words("""
     metadata.broker.list message.timeout.ms queue.buffering.max.messages queue.buffering.max.ms socket.timeout.ms debug
     socket.keepalive.enable broker.address.family log_level statistics.interval.ms batch.num.messages
-    request.required.acks enable.partition.eof
+    request.required.acks enable.partition.eof queued.min.messages queued.max.messages.kbytes fetch.error.backoff.ms
+    api.version.request broker.version.fallback message.send.max.retries topic.metadata.refresh.interval.ms
+    reconnect.backoff.jitter.ms log.connection.close
 """)
 _MEANT = {
     "sasl.jaas.config": "sasl.username and sasl.password",

@@ -108,6 +108,12 @@ jaas-module error SASL_MECHANISM
     - sasl.jaas.config=...PlainLoginModule required username="u" password="p";
     + sasl.mechanism=SCRAM-SHA-512
     + sasl.jaas.config=...ScramLoginModule required username="u" password="p";
+jaas-handler error CREDENTIALS_UNREADABLE
+    The module asks a callback handler for the credentials. Without the one of its own library, the client has none.
+    - sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;
+    + sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;
+    + sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler
+    = https://github.com/aws/aws-msk-iam-auth#configuring-a-kafka-client-to-use-aws-iam-with-aws_msk_iam-mechanism
 
 # Clouds
 cloud-protocol error PLAINTEXT_TO_TLS

@@ -35,6 +35,9 @@ _KAFKAS = {
 }
 _IN_PACKAGES = {module.partition(".")[2]: module for module in _KAFKAS.values()}
 _KAFKAS_PACKAGE = re.compile(r"(?:kafkashaded\.)?org\.apache\.kafka\.common\.security\.\w+")
+_HANDLER = "sasl.client.callback.handler.class"
+_IAM_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
+_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _BROKER_KEY = re.compile(r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+)\.sasl\.jaas\.config", re.IGNORECASE)
 # What a variable, a template or a person completes: `${file:…}`, `$VAR`, Spring's `#{…}`, `{{ … }}`, `<your entry>`.
 _PLACEHOLDER = re.compile(r"[$#]\{|\$[A-Za-z_]|\{\{|<|@\w+@")
@@ -65,6 +68,9 @@ def _check_client(client: ClientConfig, value: ConfigValue) -> Iterator[LintDiag
     if entry is None or (mechanism is None and not client.complete) or (mechanism and not mechanism.is_known):
         return
     yield from _check_module(client, entry, value, mechanism, mechanism.text.upper() if mechanism else "GSSAPI")
+    if entry.module.endswith(_IAM_MODULE) and client.complete and _HANDLER not in client.settings:
+        text = f"the login module of AWS needs {_HANDLER}, which is missing"
+        yield finding("jaas-handler", value, client, text, None, f"{_HANDLER}={_IAM_HANDLER}")
 
 
 def _check_broker(broker: BrokerConfig, value: ConfigValue, mechanism: str) -> Iterator[LintDiagnostic]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.advice.lint.endpoint import ListenerEndpoint
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
 _NAMES = "controller.listener.names"
@@ -202,8 +203,24 @@ def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         yield finding(
             "voter-missing", value, broker, text, edits, broker.line(_VOTERS, f"{value.text},{own}@{address}")
         )
+    if broker.container is None and broker.copies == 1:
+        yield from _check_loopback_voters(broker, value)
     if not broker.is_controller and own in ids:
         text = f"node {own} is only a broker, but a voter has this id"
         free = str(max(int(node) for node in ids if node.isdigit()) + 1)
         location = broker.settings.get("node.id", value)
         yield finding("voter-broker", location, broker, text, None, broker.line("node.id", free))
+
+
+def _check_loopback_voters(broker: BrokerConfig, value: ConfigValue) -> Iterator[LintDiagnostic]:
+    """Report voters that are this machine itself, beside others on other machines: all nodes need the same list."""
+    hosts = [host_kind(_host_of(address)) for _, address in broker.voters]
+    if HostKind.NAME not in hosts and HostKind.IP not in hosts:
+        return
+    for (node, address), kind in zip(broker.voters, hosts, strict=True):
+        if kind is HostKind.LOOPBACK:
+            own_machine = f"{_host_of(address)}, each node's own machine"
+            text = f"voter {node} is at {own_machine}, beside voters on other machines"
+            line = f"{node}@HOST:{address.rpartition(':')[2]}"
+            severity = Severity.WARNING if node == broker.node_id else None  # it works for this node itself
+            yield finding("voter-address", value, broker, text, None, line, severity=severity)

@@ -188,14 +188,19 @@ def check_external_access(access: ExternalAccess) -> Iterator[LintDiagnostic]:
         yield finding("chart-external-access", location, access, text, None, "rbac: {create: true}")
     if kind not in wanted or access.has_discovery:
         return
-    lists = [(name, count) for name, count in access.addresses if name in wanted[kind]]
+    lists = [(name, entries) for name, entries in access.addresses if name in wanted[kind]]
     choice = " or ".join(wanted[kind])
     if not lists and access.replicas != 0:
         text = f"externalAccess is of type {kind}, and {choice} and autoDiscovery are missing"
         yield finding(
             "chart-external-access", location, access, text, None, f"{wanted[kind][0]}: [<one for each broker>]"
         )
-    for name, count in lists:
-        if access.replicas is not None and count != access.replicas:
-            text = f"{name} has {count} entries for {access.replicas} brokers"
-            yield finding("chart-external-access", location, access, text, None, f"{name}: [<one for each broker>]")
+    for name, entries in lists:
+        line = f"{name}: [<one for each broker>]"
+        if access.replicas is not None and len(entries) != access.replicas:
+            text = f"{name} has {len(entries)} entries for {access.replicas} brokers"
+            yield finding("chart-external-access", location, access, text, None, line)
+        twice = next((entry for number, entry in enumerate(entries) if entry in entries[:number]), None)
+        if name == "nodePorts" and twice is not None:
+            text = f"nodePorts has {twice} twice: a port of the nodes leads to one broker"
+            yield finding("chart-external-access", location, access, text, None, line)

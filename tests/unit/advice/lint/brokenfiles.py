@@ -542,6 +542,41 @@ CASES = [
         "advertised_kafka_api: [{name: external, address: <host that clients reach>, port: 19092}]",
     ),
     _kept("fewer ports than brokers", "values.yaml", "chart-external-access", ", 30003]", "]", "type: NodePort"),
+    _kept("a port twice", "values.yaml", "chart-external-access", "30003]", "30001]", "type: NodePort"),
+    Case(
+        "the login module of AWS without its handler",
+        {
+            "client.properties": "bootstrap.servers=k:9098\nsecurity.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+            "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;\n"
+        },
+        "jaas-handler",
+        "sasl.jaas.config",
+        "sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        gone=False,
+    ),
+    Case(
+        "a voter on the node's own machine beside others",
+        {
+            "server.properties": "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+            "advertised.listeners=PLAINTEXT://k-1.example.com:9092\ncontroller.listener.names=CONTROLLER\n"
+            "controller.quorum.voters=1@127.0.0.1:9093,2@k-2.example.com:9093,3@k-3.example.com:9093\n"
+        },
+        "voter-address",
+        "controller.quorum",
+        "1@HOST:9093",
+        gone=False,
+    ),
+    Case(
+        "Java's trust store beside a setting that only librdkafka has",
+        {
+            "x.config": "bootstrap.servers=k:9092\nsecurity.protocol=ssl\nqueued.min.messages=1\n"
+            "ssl.truststore.location=/t.jks\n"
+        },
+        "foreign-setting",
+        "ssl.truststore",
+        "ssl.ca.location, a PEM file instead",
+        gone=False,
+    ),
     _kept(
         "no ports",
         "values.yaml",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,15 +22,19 @@ from kproxy.migrate.clusters.inventory_reader import read_access
 from kproxy.migrate.prepare.target_admin import TargetAdmin
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.expected_users import named_users
 from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.migrate.switch.operations import roll_back_clients, switch_clients
 from kproxy.migrate.switch.report import SwitchResult
+from kproxy.migrate.switch.resumption import resume_drive
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.switch.switch_run import SwitchContext
+from kproxy.migrate.switch.user_logins import check_users
 from kproxy.proxy.switching.twophase import CoordinatorOutcome
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twologins import (
+    KEYS,
     NAMES,
     OLD,
     SECRETS,
@@ -40,6 +45,7 @@ from tests.harness.clusters.twologins import (
     two_logins,
     users,
 )
+from tests.harness.migration.dying import Died, dying_undecided
 from tests.harness.migration.moving import prepare, rows, topics
 from tests.harness.migration.switched import BLUE, GREEN, TOKEN, Switched
 from tests.harness.process import wait_until
@@ -56,6 +62,8 @@ pytestmark = [
 
 PARTITIONS = 2
 QUOTA = 50_000_000.0
+# Switches and rollbacks of the comparison, each.
+_ROUNDS = int(os.environ.get("HELD_ROUNDS", "5"))
 _SETTINGS = {
     "group_initial_rebalance_delay_ms": "0",
     "auto_create_topics_enable": "false",
@@ -72,7 +80,8 @@ def clusters() -> Iterator[Mapping[str, DevCluster]]:
 
 @dataclass
 class Move:
-    """The kproxies, the clients, and the migration. `held`: the seconds of each hold."""
+    """The kproxies, the clients, and the migration. `held`: the seconds of each hold, and `worked` those of its
+    tasks."""
 
     spark: Any
     clusters: Mapping[str, DevCluster]
@@ -84,6 +93,7 @@ class Move:
     clients: dict[str, Going] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         token = self.directory / "token"
@@ -145,13 +155,42 @@ class Move:
         for name, client in self.clients.items():
             client.wait_more("got" if name == "reader" else "acked", 30, 120)
 
-    def switch(self) -> None:
+    def switch(self, *, reversible: bool = True) -> None:
         self.prepare()
-        self._do(
-            partial(
-                switch_clients, self.context, lambda _: None, dry_run=False, reversible=True, until=ReverseCopy.close
+        options: dict[str, Any] = {"dry_run": False, "reversible": reversible, "until": ReverseCopy.close}
+        self._do(partial(switch_clients, self.context, lambda _: None, **options))
+
+    def resume(self) -> CoordinatorOutcome:
+        """Continue as another driver."""
+        self.said.clear()
+        section = self.context.section
+        result = resume_drive(self.endpoints.target, self.migration, self.fleet, section, self.said.append, abort=False)
+        assert result is not None
+        assert result.entry.ended
+        return result.end
+
+    def sides(self) -> set[str]:
+        assert {kproxy.seen()["phase"] for kproxy in self.kproxies} == {"serving"}
+        return {kproxy.seen()["active"] for kproxy in self.kproxies}
+
+    def log_in_bob(self, key: str) -> None:
+        """Change what kproxies use for bob at green, and wait until all of them do."""
+        users("login", self.directory / "users.yaml", "bob", GREEN, "--username", "sa-4712", stdin=key)
+        bob = [user for user in named_users(self.migration, {"bob"}, back=False) if user.name == "bob"]
+
+        def is_used() -> bool:
+            findings = list(check_users(self.fleet, bob, GREEN))
+            refused = sum(str(finding.severity) == "error" for finding in findings)
+            return (
+                refused == 0
+                if key == KEYS["sa-4712"]
+                else all(
+                    any(kproxy.admin in str(finding) for finding in findings if str(finding.severity) == "error")
+                    for kproxy in self.kproxies
+                )
             )
-        )
+
+        wait_until(is_used, "all kproxies have read the users file again", 120)
 
     def roll_back(self) -> None:
         self._do(partial(roll_back_clients, self.context, dry_run=False))
@@ -165,7 +204,9 @@ class Move:
         assert result.drive_result is not None, [line for line in self.said if line.startswith("error")]
         assert result.drive_result.end is CoordinatorOutcome.RELEASED, result.drive_result.reasons
         assert result.drive_result.held_seconds is not None
+        assert result.timings is not None
         self.held.append(result.drive_result.held_seconds)
+        self.worked.append(result.timings.total)
 
     def end(self) -> None:
         for name in ("alice", "bob", "carol"):
@@ -193,25 +234,32 @@ def move(
     request: pytest.FixtureRequest, clusters: Mapping[str, DevCluster], spark: Any, tmp_path: Path
 ) -> Iterator[Move]:
     """`plain`: the same without logins, for comparison."""
-    prefix, swaps = unique("move"), request.param == "swapped"
-    blue = clusters[BLUE]
+    with open_move(clusters, spark, tmp_path, swaps=request.param == "swapped") as made:
+        yield made
+
+
+@contextmanager
+def open_move(clusters: Mapping[str, DevCluster], spark: Any, directory: Path, *, swaps: bool) -> Iterator[Move]:
+    """Make the topics and users, and start the kproxies, which swap logins or do not."""
+    prefix, blue = unique("move"), clusters[BLUE]
+    directory.mkdir(exist_ok=True)
     topics(blue.direct_bootstrap, {f"{prefix}-{user}": PARTITIONS for user in OLD}, 1)
     for user in OLD:
         allow(blue, user, f"{prefix}-{user}")
     allow(blue, "bob", f"{prefix}-bob", ResourceType.TRANSACTIONAL_ID, pattern=ResourcePatternType.PREFIXED)
     allow(blue, "carol", f"{prefix}-alice", operation=AclOperation.READ)
     allow(blue, "carol", prefix, ResourceType.GROUP, AclOperation.READ, ResourcePatternType.PREFIXED)
-    file = import_users(blue, tmp_path, *NAMES)
+    file = import_users(blue, directory, *NAMES)
     with ExitStack() as stack:
         if swaps:
-            kproxies = [swapping(clusters, file, tmp_path / name) for name in ("one", "two")]
+            kproxies = [swapping(clusters, file, directory / name) for name in ("one", "two")]
         else:
             direct = [clusters[name].direct_bootstrap for name in (BLUE, GREEN)]
-            kproxies = [Switched(tmp_path / name, *direct) for name in ("one", "two")]
+            kproxies = [Switched(directory / name, *direct) for name in ("one", "two")]
         for kproxy in kproxies:
             stack.enter_context(kproxy)
             wait_until(lambda kproxy=kproxy: all_ids(kproxy), "both upstreams are known")
-        yield Move(spark, clusters, kproxies, tmp_path, prefix, swaps, stack)
+        yield Move(spark, clusters, kproxies, directory, prefix, swaps, stack)
 
 
 def all_ids(kproxy: Switched) -> bool:
@@ -256,6 +304,39 @@ def test_a_move_there_and_back(move: Move, rounds: int, figures: list[str]) -> N
     assert not [secret for secret in SECRETS for text in shown if secret in text]
 
 
+@pytest.mark.matrix
+def test_holds_with_logins_and_without_in_turn(
+    clusters: Mapping[str, DevCluster], spark: Any, tmp_path: Path, figures: list[str]
+) -> None:
+    """The figures are for docs/logins.md: both moves have the same clusters, clients and load. No time is asserted."""
+    with (
+        open_move(clusters, spark, tmp_path / "swapped", swaps=True) as swapped,
+        open_move(clusters, spark, tmp_path / "plain", swaps=False) as plain,
+    ):
+        moves = {"logins swapped": swapped, "without logins": plain}
+        for move in moves.values():
+            move.prepare()
+            move.start()
+        for _ in range(_ROUNDS):
+            for turn in (Move.switch, Move.roll_back):
+                for name, move in moves.items():
+                    move.wait_flowing()
+                    turn(move)
+                    figures.append(f"{name}: held {move.held[-1]:.2f} s, of which work {move.worked[-1]:.2f} s")
+        for move in moves.values():
+            move.wait_flowing()
+            move.end()
+            move.judge(BLUE)
+        for name, move in moves.items():
+            rest = [held - worked for held, worked in zip(move.held, move.worked, strict=True)]
+            figures.append(
+                f"{name}: writes held {statistics.median(move.held):.2f} s (median of {len(move.held)}), of which"
+                f" {statistics.median(move.worked):.2f} s copied and compared, and {statistics.median(rest):.2f} s else"
+            )
+        ratio = statistics.median(swapped.held) / statistics.median(plain.held)
+        figures.append(f"held with logins / without: {ratio:.2f}")
+
+
 def check_prepared(move: Move) -> None:
     """ACLs and quotas are there under the other names, and no others of these topics."""
     with Admin(move.clusters[GREEN].direct_bootstrap) as admin:
@@ -279,6 +360,47 @@ def assert_principals(cluster: DevCluster, names: Mapping[str, str], prefix: str
         writers = {(one.principal, one.allowed) for one in written if one.name == f"{prefix}-{user}"}
         assert (f"User:{name}", True) in writers
         assert writers <= {(f"User:{name}", True), ("User:ANONYMOUS", True)}
+
+
+@pytest.mark.parametrize("move", ["swapped"], indirect=True)
+def test_the_next_driver_tries_the_logins_again(move: Move) -> None:
+    """The driver dies when all kproxies have committed. Clients go on if each user can log in there, and else back."""
+    move.prepare()
+    move.start()
+    move.wait_flowing()
+    with dying_undecided(), pytest.raises(Died):
+        move.switch(reversible=False)
+    move.log_in_bob("not-the-password")
+    assert move.resume() is CoordinatorOutcome.UNDONE
+    assert any("error: user bob" in line and "cannot log in at green: " in line for line in move.said)
+    assert move.sides() == {BLUE}
+    move.wait_flowing()
+    assert not written_at(move.clusters[GREEN], move.prefix) - {"User:ANONYMOUS"}
+    move.log_in_bob(KEYS["sa-4712"])
+    move.switch()
+    move.wait_flowing()
+    with dying_undecided(), pytest.raises(Died):
+        move.roll_back()
+    assert move.resume() is CoordinatorOutcome.RELEASED
+    assert any("blue: clients log in there themselves" in line for line in move.said)
+    assert move.sides() == {BLUE}
+    move.wait_flowing()
+    move.prepare()
+    with dying_undecided(), pytest.raises(Died):
+        move.switch(reversible=False)
+    assert move.resume() is CoordinatorOutcome.RELEASED
+    assert any("logged in at green for alice (sa-4711), bob (sa-4712), carol" in line for line in move.said)
+    assert move.sides() == {GREEN}
+    move.wait_flowing()
+    move.end()
+    move.judge(GREEN)
+    assert_principals(move.clusters[BLUE], {user: user for user in OLD}, move.prefix)
+    assert_principals(move.clusters[GREEN], NAMES, move.prefix)
+
+
+def written_at(cluster: DevCluster, prefix: str) -> set[str]:
+    """The principals that have written to topics with this prefix."""
+    return {each.principal for each in decisions(cluster) if each.name.startswith(prefix) and each.request == "Produce"}
 
 
 @pytest.mark.parametrize("move", ["swapped"], indirect=True)

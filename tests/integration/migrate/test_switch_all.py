@@ -39,7 +39,7 @@ from kproxy.migrate.report.status import status_lines as status_lines
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.client_selection import ClientSelection
-from kproxy.migrate.switch.drive import Drive, DriveResult
+from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError
 from kproxy.migrate.switch.finish import finish_migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
@@ -55,11 +55,11 @@ from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.usage.sourcestate import read_source
 from kproxy.migrate.verify import driverhashing, verification
 from kproxy.migrate.verify.runner import run_verification
-from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
 from tests.harness.clients.going import Going, ending, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
+from tests.harness.migration.dying import Died, dying
 from tests.harness.migration.moving import prepare, rows, topics
 from tests.harness.migration.switched import TOKEN, Switched
 from tests.harness.process import free_window, wait_until
@@ -700,26 +700,6 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         "running: no copy to the target",
         "next: kproxy migrate copy FILE --follow resumes the copy; then kproxy migrate switch FILE starts a switch",
     ]
-
-
-class Died(BaseException):
-    """As SIGKILL."""
-
-
-@contextmanager
-def dying(stage: Stage) -> Iterator[None]:
-    """The driver ends at this stage, and tidies nothing up that kproxies or clusters would see. At RELEASE the decision
-    is written."""
-    asked = Drive._request
-
-    def ask(self: Drive, name: str, command: Command | None) -> None:
-        if self.coordinator.stage is stage and (command is not None or stage is Stage.WORK):
-            raise Died
-        asked(self, name, command)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Drive, "_request", ask)
-        yield
 
 
 @pytest.mark.matrix

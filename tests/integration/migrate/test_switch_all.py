@@ -23,7 +23,7 @@ from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.commands.group import migrate
-from kproxy.migrate.copier import copier
+from kproxy.migrate.copier import partitioncopy
 from kproxy.migrate.copier.sourcelog import CopyBlocked
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.driverround import DriverRounds
@@ -611,7 +611,7 @@ def break_now(patch: pytest.MonkeyPatch, fault: str) -> None:
     def garbage(*_: object, **__: object) -> Iterator[Any]:
         raise WireError("corrupt", "as the test has it")
 
-    produce = copier.produce_batches
+    produce = partitioncopy.produce_batches
     match fault:
         case "much to copy":
             patch.setattr(DriverRounds, "can_copy", staticmethod(lambda _: False))
@@ -622,9 +622,9 @@ def break_now(patch: pytest.MonkeyPatch, fault: str) -> None:
         case "a batch is damaged":
             patch.setattr(driverhashing, "fetch_batches", garbage)
         case "a record is lost":
-            patch.setattr(copier, "produce_batches", lose_one)
+            patch.setattr(partitioncopy, "produce_batches", lose_one)
         case "a partition is stuck":
-            patch.setattr(copier, "produce_batches", refuse)
+            patch.setattr(partitioncopy, "produce_batches", refuse)
 
 
 @pytest.mark.parametrize(

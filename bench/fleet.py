@@ -20,7 +20,7 @@ from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
-COUNTS = (3, 100, 1000)
+COUNTS = (3, 50, 100, 200, 1000)
 _FIRST_PORT = 20000
 # The longest possible hold: clients give up at 30 s.
 _HOLD_S = 25.0

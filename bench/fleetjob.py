@@ -14,6 +14,7 @@ from functools import partial
 
 from bench.machine import raise_file_limit
 from kproxy import __version__
+from kproxy.proxy.admin.requests import MARK
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.participant import ParticipantState, SwitchConditions, apply, settle
 
@@ -36,7 +37,7 @@ class Simulated:
             status, document = self._answer(await reader.readexactly(min(size, _MOST)))
             body = json.dumps(document).encode()
             writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+                f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{MARK}: 1\r\n"
                 "Connection: close\r\n\r\n".encode()
                 + body
             )

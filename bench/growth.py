@@ -18,6 +18,7 @@ from rich.console import Console
 
 from kproxy.migrate.clusters.groups import CommittedOffset, GroupOffsets
 from kproxy.migrate.clusters.inventory import (
+    Acl,
     BrokerInventory,
     GroupInventory,
     Inventory,
@@ -38,8 +39,10 @@ from kproxy.migrate.offsets.groupsync import decide_writes, translate_positions
 from kproxy.migrate.plan.changes import MigrationHistory
 from kproxy.migrate.plan.display import show_plan
 from kproxy.migrate.plan.plan import MigrationPlan, plan_to_json
+from kproxy.migrate.plan.principals import ALLOW, LITERAL, TOPIC
 from kproxy.migrate.report.status import MigrationStatus, status_lines
 from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.switch.expected_users import expected_users
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.migrate.usage.replies import GROUPS, READS, WRITES, RecordedClient
 from kproxy.migrate.verify.comparison import start_comparison
@@ -53,6 +56,7 @@ FACTORS = (1, 2, 4)
 # How much more than n log n a step may take between the smallest and the largest size: caches and allocation.
 _TOLERANCE = 1.3
 _RUNS = 3
+_READ = 3  # Kafka's number of the operation
 _RECORDS, _SIZE = 1_000_000, 1_000_000_000
 _MIGRATION = Migration({"bootstrap-servers": ["a"]}, {"bootstrap-servers": ["b"]})
 _CONFIGS = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention.ms": "604800000"}
@@ -107,7 +111,10 @@ def _inventory(partitions: int, records: int) -> Inventory:
     topics = {name: TopicInventory(name, (part,) * _EACH, {}, _CONFIGS, None, 10.0) for name in names}
     groups = {f"group-{name}": GroupInventory(f"group-{name}", "classic", "stable", "consumer") for name in names}
     brokers = tuple(BrokerInventory(number, {"message.max.bytes": "1048588"}) for number in range(3))
-    return Inventory("id", (4, 0), brokers, topics, groups, (), {}, {}, None, {}, 3)
+    acls = tuple(
+        Acl(TOPIC, name, LITERAL, f"User:user-{number}", "*", _READ, ALLOW) for number, name in enumerate(names)
+    )
+    return Inventory("id", (4, 0), brokers, topics, groups, acls, {}, {}, None, {}, 3)
 
 
 def _state(topic: str, position: int, runs: int = 4) -> PartitionState:
@@ -272,6 +279,12 @@ def _positions(partitions: int) -> Step:
     return step
 
 
+def _users(partitions: int) -> Step:
+    """Find the users that must be able to log in, and their rights: one user for each topic."""
+    source = _inventory(partitions, _RECORDS)
+    return lambda: expected_users(_MIGRATION, source, ())
+
+
 STEPS: dict[str, Callable[[int], Step]] = {
     "plan": _planning(lambda _: None),
     "plan, a wave for each topic": _planning(lambda partitions: _usage(partitions, chained=False)),
@@ -281,4 +294,5 @@ STEPS: dict[str, Callable[[int], Step]] = {
     "status": _status,
     "verification": _verification,
     "positions": _positions,
+    "users of a switch": _users,
 }

@@ -6,9 +6,11 @@ each user.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from kproxy.migrate.clusters.inventory import Acl, Inventory, QuotaEntity, TopicInventory
 from kproxy.migrate.spec.migration import Migration, user_of
@@ -28,6 +30,12 @@ def describe_entity(entity: QuotaEntity) -> str:
 def selected_topics(migration: Migration, source: Inventory) -> list[TopicInventory]:
     """Return the source topics of this migration."""
     return [topic for name, topic in sorted(source.topics.items()) if migration.selects_topic(name)]
+
+
+def names_with_prefix(names: Sequence[str], prefix: str) -> list[str]:
+    """Return the names that begin with a prefix, of sorted names, without a look at the others."""
+    indexes = range(bisect_left(names, prefix), len(names))
+    return list(takewhile(lambda name: name.startswith(prefix), map(names.__getitem__, indexes)))
 
 
 # Users
@@ -113,11 +121,13 @@ def other_acls(migration: Migration, source: Inventory, target: Inventory) -> di
     return dict(sorted(others.items()))
 
 
-def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:
+def _translate_topic_acl(migration: Migration, acl: Acl, names: Sequence[str]) -> Iterator[Acl]:
     if acl.name == "*":
         yield acl
         return
-    matched = [n for n in names if (n.startswith(acl.name) if acl.pattern == PREFIXED else n == acl.name)]
+    matched = names_with_prefix(names, acl.name)
+    if acl.pattern != PREFIXED:
+        matched = [name for name in matched[:1] if name == acl.name]
     renamed = {name: migration.target_name(name) for name in matched}
     if acl.pattern == PREFIXED and all(new_name.startswith(acl.name) for new_name in renamed.values()):
         if matched:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kproxy.migrate.clusters.inventory import Acl, Inventory
-from kproxy.migrate.plan.principals import ALLOW, DENY, LITERAL, PREFIXED, is_copied, users_with_rights
+from kproxy.migrate.plan.principals import (
+    ALLOW,
+    DENY,
+    LITERAL,
+    PREFIXED,
+    is_copied,
+    names_with_prefix,
+    users_with_rights,
+)
 from kproxy.migrate.spec.migration import Migration, user_of
 from kproxy.migrate.usage.observed import ObservedUsage
 from kproxy.migrate.usage.replies import GROUPS, READS, TRANSACTIONS, WRITES
@@ -70,11 +79,17 @@ def expected_users(
     """
     known, used = users_with_rights(source), {} if usage is None else used_rights(usage)
     acls = [acl for acl in source.acls or () if is_copied(migration, acl)]
-    topics = [topic for topic in source.topics if migration.selects_topic(topic)]
+    acls_by_user: defaultdict[str, list[Acl]] = defaultdict(list)
+    for acl in acls:
+        user = _EVERY_USER if acl.principal == _EVERY_USER else user_of(acl.principal)
+        if user is not None:
+            acls_by_user[user].append(acl)
+    topics = sorted(topic for topic in source.topics if migration.selects_topic(topic))
     users = []
     for name in sorted({*known, *migration.users, *seen, *used}):
         own = {right for right in used.get(name, ()) if _is_moved(migration, topics, right)}
-        rights = [*sorted(own), *sorted(set(granted_rights(acls, name, topics)) - own)]
+        granted = set(granted_rights([*acls_by_user[_EVERY_USER], *acls_by_user[name]], name, topics))
+        rights = [*sorted(own), *sorted(granted - own)]
         if not back:
             rights = [
                 replace(right, name=migration.target_name(right.name)) if right.resource == TOPIC else right
@@ -112,18 +127,18 @@ def used_rights(usage: ObservedUsage) -> dict[str, set[Right]]:
     return rights
 
 
-def _is_moved(migration: Migration, topics: Collection[str], right: Right) -> bool:
+def _is_moved(migration: Migration, topics: Sequence[str], right: Right) -> bool:
     """Return whether what a client used is moved, so that the user needs the right there too."""
     if right.resource == TOPIC:
-        return right.name in topics
+        return names_with_prefix(topics, right.name)[:1] == [right.name]
     return len(right.name) <= _LONGEST_NAME and (right.resource != GROUP or migration.selects_group(right.name))
 
 
-def granted_rights(acls: Sequence[Acl], user: str, topics: Collection[str]) -> Iterator[Right]:
+def granted_rights(acls: Sequence[Acl], user: str, topics: Sequence[str]) -> Iterator[Right]:
     """Yield the rights to read and write that ACLs give to one user, from any host.
 
     A rule for all users is not the user's own. A rule for a prefix, or for all names, stands for each existing topic,
-    and for one name of other resources.
+    and for one name of other resources. `topics` are sorted.
     """
     denying = [
         acl
@@ -145,10 +160,12 @@ def granted_rights(acls: Sequence[Acl], user: str, topics: Collection[str]) -> I
                     yield Right(operation, resource, name)
 
 
-def _names(acl: Acl, topics: Collection[str] | None) -> Iterable[str]:
+def _names(acl: Acl, topics: Sequence[str] | None) -> Iterable[str]:
     """Return the names of resources with which an ACL is tried. `topics`: those that exist, if it is for topics."""
     if topics is not None:
-        return [topic for topic in topics if _matches(acl, topic)]
+        if acl.name == "*":
+            return [topic for topic in topics if _matches(acl, topic)]
+        return [topic for topic in names_with_prefix(topics, acl.name) if _matches(acl, topic)]
     return [_ANY_NAME if acl.pattern == LITERAL and acl.name == "*" else acl.name]
 
 

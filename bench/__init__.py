@@ -13,6 +13,7 @@ shared      kproxies that share their ports, compared with a single one
 sharedjob   many librdkafka producers, as a process
 fleet       the driver of a switch with many kproxies
 fleetjob    simulated kproxies for it, as a process
+growth      how the own work of plan, copy, verification and switch grows with their size
 tls         TLS to the broker
 upstreams   a cluster that can be switched, and one after a switch, compared with a plain one
 clients     real clients and real brokers

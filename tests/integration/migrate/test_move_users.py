@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory_reader import read_access
 from kproxy.migrate.prepare.target_admin import TargetAdmin
-from kproxy.migrate.spec.migration import Migration, TopicSelection
+from kproxy.migrate.spec.migration import GroupSelection, Migration, TopicSelection
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.expected_users import named_users
 from kproxy.migrate.switch.fleet import open_fleet
@@ -62,8 +61,6 @@ pytestmark = [
 
 PARTITIONS = 2
 QUOTA = 50_000_000.0
-# Switches and rollbacks of the comparison, each.
-_ROUNDS = int(os.environ.get("HELD_ROUNDS", "5"))
 _SETTINGS = {
     "group_initial_rebalance_delay_ms": "0",
     "auto_create_topics_enable": "false",
@@ -80,8 +77,7 @@ def clusters() -> Iterator[Mapping[str, DevCluster]]:
 
 @dataclass
 class Move:
-    """The kproxies, the clients, and the migration. `held`: the seconds of each hold, and `worked` those of its
-    tasks."""
+    """The kproxies, the clients, and the migration. `held`: the seconds of each hold."""
 
     spark: Any
     clusters: Mapping[str, DevCluster]
@@ -93,7 +89,6 @@ class Move:
     clients: dict[str, Going] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
-    worked: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         token = self.directory / "token"
@@ -104,7 +99,8 @@ class Move:
         source, target = (self.clusters[name].direct_bootstrap for name in (BLUE, GREEN))
         self.migration = Migration(
             {"bootstrap-servers": source}, {"bootstrap-servers": target}, unique("mv"),
-            topics=TopicSelection((f"{self.prefix}*",)), switch=section, users=NAMES if self.swaps else {},
+            topics=TopicSelection((f"{self.prefix}*",)), groups=GroupSelection((f"{self.prefix}*",)),
+            switch=section, users=NAMES if self.swaps else {},
         )  # fmt: skip
         self.endpoints = ClusterEndpoints.from_addresses(source, target)
         self.fleet = self.stack.enter_context(open_fleet(section))
@@ -204,9 +200,7 @@ class Move:
         assert result.drive_result is not None, [line for line in self.said if line.startswith("error")]
         assert result.drive_result.end is CoordinatorOutcome.RELEASED, result.drive_result.reasons
         assert result.drive_result.held_seconds is not None
-        assert result.timings is not None
         self.held.append(result.drive_result.held_seconds)
-        self.worked.append(result.timings.total)
 
     def end(self) -> None:
         for name in ("alice", "bob", "carol"):
@@ -302,39 +296,6 @@ def test_a_move_there_and_back(move: Move, rounds: int, figures: list[str]) -> N
     assert [line for line in move.said if "blue: clients log in there themselves" in line]
     shown = [*move.said, *(kproxy.log for kproxy in move.kproxies)]
     assert not [secret for secret in SECRETS for text in shown if secret in text]
-
-
-@pytest.mark.matrix
-def test_holds_with_logins_and_without_in_turn(
-    clusters: Mapping[str, DevCluster], spark: Any, tmp_path: Path, figures: list[str]
-) -> None:
-    """The figures are for docs/logins.md: both moves have the same clusters, clients and load. No time is asserted."""
-    with (
-        open_move(clusters, spark, tmp_path / "swapped", swaps=True) as swapped,
-        open_move(clusters, spark, tmp_path / "plain", swaps=False) as plain,
-    ):
-        moves = {"logins swapped": swapped, "without logins": plain}
-        for move in moves.values():
-            move.prepare()
-            move.start()
-        for _ in range(_ROUNDS):
-            for turn in (Move.switch, Move.roll_back):
-                for name, move in moves.items():
-                    move.wait_flowing()
-                    turn(move)
-                    figures.append(f"{name}: held {move.held[-1]:.2f} s, of which work {move.worked[-1]:.2f} s")
-        for move in moves.values():
-            move.wait_flowing()
-            move.end()
-            move.judge(BLUE)
-        for name, move in moves.items():
-            rest = [held - worked for held, worked in zip(move.held, move.worked, strict=True)]
-            figures.append(
-                f"{name}: writes held {statistics.median(move.held):.2f} s (median of {len(move.held)}), of which"
-                f" {statistics.median(move.worked):.2f} s copied and compared, and {statistics.median(rest):.2f} s else"
-            )
-        ratio = statistics.median(swapped.held) / statistics.median(plain.held)
-        figures.append(f"held with logins / without: {ratio:.2f}")
 
 
 def check_prepared(move: Move) -> None:

@@ -15,6 +15,7 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory_reader import read_logged_producer_ids
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.takenids import record_taken_ids
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
@@ -93,6 +94,29 @@ def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
         topics(bootstrap, {clean: 1}, 1)
         write(producer(bootstrap), clean, ["a", "b"])
     assert stops(sides, clean) == []
+
+
+def test_ids_that_kproxy_used_up_on_the_source_are_no_clients(sides: TwoSides) -> None:
+    """A reversible switch that was undone has raised the source's ids above those of the copier on the target."""
+    source, target = {1: sides.source}, {1: sides.target}
+    producerids.raise_to(target, 10_000, producerids.take_one_id_each(target))
+    topic = unique("undone")
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, {topic: 1}, 1)
+        write(producer(bootstrap), topic, ["a", "b"])
+    raised = producerids.raise_to(source, 20_000, producerids.take_one_id_each(source))
+    producerids.raise_to(target, 40_000, producerids.take_one_id_each(target))  # as `prepare`, before the next switch
+    (in_log,) = stops(sides, topic)
+    assert f"partition 0 of {topic} on the target has records of producer" in in_log
+
+    record_taken_ids(sides.target, sides.name, raised.taken)
+    assert stops(sides, topic) == []
+    (theirs,) = ids(sides.target, topic)
+    others = [(first, last) for first, last in raised.taken if not first <= theirs <= last]
+    assert len(others) < len(raised.taken), "the id was among them"
+
+    write(producer(sides.source), topic, ["c"])  # ids of clients are above those that kproxy used up
+    assert stops(sides, topic) == []
 
 
 @pytest.mark.matrix

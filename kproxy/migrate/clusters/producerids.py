@@ -11,7 +11,7 @@ it gets from the controller, so every broker is asked: one may still have an old
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -32,6 +32,10 @@ _BLOCK_SIZE, _BLOCKS_PER_BROKER = 1000, 2
 _LINKS_PER_BROKER, _IN_FLIGHT = 4, 100
 _VERSION = 0
 _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.1
+
+
+IdRange = tuple[int, int]
+"""The first and the last of successive producer ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,14 @@ class RaisedProducerIds:
 
     lowest: Mapping[int, int]
     """By broker, the lowest id that it assigns from now on."""
-    ids_used: int
-    """The number of ids that were used up."""
+    taken: Sequence[IdRange]
+    """The ids that were used up: no client has one of them."""
     seconds: float
+
+    @property
+    def ids_used(self) -> int:
+        """The number of ids that were used up."""
+        return sum(last - first + 1 for first, last in self.taken)
 
 
 def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsage:
@@ -92,7 +101,8 @@ def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
 
 def raise_to(nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int]) -> RaisedProducerIds:
     """Use up ids until every broker assigns `floor` or higher. `lowest` is what each broker assigned last."""
-    began, used, current = time.monotonic(), 0, dict(lowest)
+    began, current = time.monotonic(), dict(lowest)
+    taken: list[int] = []
     while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:
         with _BrokerLinks(behind, _LINKS_PER_BROKER) as brokers:
             while behind:
@@ -101,10 +111,21 @@ def raise_to(nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int]) ->
                     1, min(_IN_FLIGHT, -(-(floor - min(current[node] for node in behind)) // _LINKS_PER_BROKER))
                 )
                 for node, ids in brokers.request_ids(count, behind).items():
-                    used += len(ids)
+                    taken += ids
                     current[node] = max(current[node], *ids)
                 behind = {node: address for node, address in behind.items() if current[node] < floor}
-    return RaisedProducerIds(current, used, time.monotonic() - began)
+    return RaisedProducerIds(current, id_ranges(taken), time.monotonic() - began)
+
+
+def id_ranges(ids: Iterable[int]) -> list[IdRange]:
+    """Return the ranges of some ids, in order."""
+    ranges: list[IdRange] = []
+    for number in sorted(ids):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return ranges
 
 
 class _BrokerLinks:

@@ -25,10 +25,14 @@ _PATIENCE = 30.0
 
 @dataclass(slots=True)
 class PreparationResult:
-    """The number of applied changes, and the texts of those that the target refused."""
+    """The number of applied changes, and the texts of those that the target refused.
+
+    `taken_ids` are the producer ids of the target that kproxy used up.
+    """
 
     applied: int
     failed: list[str]
+    taken_ids: Sequence[producerids.IdRange] = ()
 
 
 class Preparation:
@@ -39,6 +43,7 @@ class Preparation:
         self._admin: TargetAdmin = clusters.target_admin(examination.plan.target)
         self._failed: list[str] = []
         self._applied = 0
+        self._taken_ids: Sequence[producerids.IdRange] = ()
 
     def run(self) -> PreparationResult:
         """Apply the changes. Raises UpstreamError and WireError; the changes applied by then are in the journal."""
@@ -57,7 +62,7 @@ class Preparation:
                 self._apply(journal, batch)
             self._record_topics(journal)
             self._raise_producer_ids(journal)
-        return PreparationResult(self._applied, self._failed)
+        return PreparationResult(self._applied, self._failed, self._taken_ids)
 
     def _apply(self, journal: ChangeJournal, changes: Sequence[Change]) -> None:
         numbers = journal.append(changes)
@@ -113,6 +118,7 @@ class Preparation:
             return
         floor = usage.floor + producerids.MARGIN
         raised = producerids.raise_to(target, floor, lowest)
+        self._taken_ids = raised.taken
         journal.append([RaiseProducerIds(floor)])
         self._applied += 1
         speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"

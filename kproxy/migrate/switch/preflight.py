@@ -18,6 +18,7 @@ from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_access, read_inventory, read_logged_producer_ids
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.takenids import read_taken_ids, without_taken_ids
 from kproxy.migrate.schemas.needs import check_schemas_in_use
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
@@ -129,7 +130,9 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
         logged_ids, gaps = read_logged_producer_ids(clusters.target, lambda topic: topic in names)
         for gap in gaps:
             yield Diagnostic(WARNING, "producer ids", f"in the target's log could not be read: {gap.reason}")
-        if (finding := client_effects.check_producer_ids(logged_ids or {}, usage.floor)) is not None:
+        taken = read_taken_ids(clusters.endpoints.target, clusters.migration.name)
+        clients_ids = without_taken_ids(logged_ids or {}, taken)
+        if (finding := client_effects.check_producer_ids(clients_ids, usage.floor)) is not None:
             yield finding
 
 

@@ -29,6 +29,7 @@ from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
+from kproxy.migrate.prepare.takenids import record_taken_ids
 from kproxy.migrate.prepare.undo import Undo
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.final_sync import FinalSync, list_topics, read_settled_ends
@@ -81,6 +82,8 @@ class ReverseCopy:
         self.is_prepared = True
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
             prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"reverse copy: {text}")).run()
+        # Also after an error: `undo` deletes the state of the reverse copy, and the ids stay used up.
+        record_taken_ids(self._endpoints.target, self._migration.name, prepared.taken_ids)
         if prepared.failed:
             return [Diagnostic(ERROR, "reverse copy", text) for text in prepared.failed]
         self._values = read_state(self._endpoints_reversed.target, self.reverse.name)

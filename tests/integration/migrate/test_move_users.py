@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -61,6 +62,8 @@ pytestmark = [
 
 PARTITIONS = 2
 QUOTA = 50_000_000.0
+# Switches and rollbacks of the comparison, each.
+_ROUNDS = int(os.environ.get("HELD_ROUNDS", "5"))
 _SETTINGS = {
     "group_initial_rebalance_delay_ms": "0",
     "auto_create_topics_enable": "false",
@@ -77,7 +80,8 @@ def clusters() -> Iterator[Mapping[str, DevCluster]]:
 
 @dataclass
 class Move:
-    """The kproxies, the clients, and the migration. `held`: the seconds of each hold."""
+    """The kproxies, the clients, and the migration. `held`: the seconds of each hold, and `worked` those of its
+    tasks."""
 
     spark: Any
     clusters: Mapping[str, DevCluster]
@@ -89,6 +93,7 @@ class Move:
     clients: dict[str, Going] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         token = self.directory / "token"
@@ -200,7 +205,9 @@ class Move:
         assert result.drive_result is not None, [line for line in self.said if line.startswith("error")]
         assert result.drive_result.end is CoordinatorOutcome.RELEASED, result.drive_result.reasons
         assert result.drive_result.held_seconds is not None
+        assert result.timings is not None
         self.held.append(result.drive_result.held_seconds)
+        self.worked.append(result.timings.total)
 
     def end(self) -> None:
         for name in ("alice", "bob", "carol"):
@@ -296,6 +303,39 @@ def test_a_move_there_and_back(move: Move, rounds: int, figures: list[str]) -> N
     assert [line for line in move.said if "blue: clients log in there themselves" in line]
     shown = [*move.said, *(kproxy.log for kproxy in move.kproxies)]
     assert not [secret for secret in SECRETS for text in shown if secret in text]
+
+
+@pytest.mark.matrix
+def test_holds_with_logins_and_without_in_turn(
+    clusters: Mapping[str, DevCluster], spark: Any, tmp_path: Path, figures: list[str]
+) -> None:
+    """The figures are for docs/logins.md: both moves have the same clusters, clients and load. No time is asserted."""
+    with (
+        open_move(clusters, spark, tmp_path / "swapped", swaps=True) as swapped,
+        open_move(clusters, spark, tmp_path / "plain", swaps=False) as plain,
+    ):
+        moves = {"logins swapped": swapped, "without logins": plain}
+        for move in moves.values():
+            move.prepare()
+            move.start()
+        for _ in range(_ROUNDS):
+            for turn in (Move.switch, Move.roll_back):
+                for name, move in moves.items():
+                    move.wait_flowing()
+                    turn(move)
+                    figures.append(f"{name}: held {move.held[-1]:.2f} s, of which work {move.worked[-1]:.2f} s")
+        for move in moves.values():
+            move.wait_flowing()
+            move.end()
+            move.judge(BLUE)
+        for name, move in moves.items():
+            rest = [held - worked for held, worked in zip(move.held, move.worked, strict=True)]
+            figures.append(
+                f"{name}: writes held {statistics.median(move.held):.2f} s (median of {len(move.held)}), of which"
+                f" {statistics.median(move.worked):.2f} s copied and compared, and {statistics.median(rest):.2f} s else"
+            )
+        ratio = statistics.median(swapped.held) / statistics.median(plain.held)
+        figures.append(f"held with logins / without: {ratio:.2f}")
 
 
 def check_prepared(move: Move) -> None:

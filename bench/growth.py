@@ -1,4 +1,4 @@
-"""How the work of the drivers grows with the size of a move: plan, copy, verification, positions, switch.
+"""The growth of the drivers' work with the size of a move: plan, copy, verification, positions, switch.
 
 The clusters are made up; what brokers, Spark and the network need is not in it. CPU-seconds of each step are measured
 at 1, 2 and 4 times a size. Nothing may grow faster than n log n.

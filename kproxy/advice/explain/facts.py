@@ -117,7 +117,7 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClientFacts:
-    """What a text shows about the client beside its messages."""
+    """The signs of a client in a text, beside its messages."""
 
     servers: frozenset[str] = frozenset()
     """The bootstrap servers."""

@@ -59,13 +59,13 @@ class PartitionReader:
     position: int
     """Offset of the next batch."""
     has_copied: bool
-    """Whether records of this partition were copied before."""
+    """True if records of this partition were copied before."""
     size: int = 0
     """Bytes that were read."""
     start: int = -1
     stable: int = -1
     error: KproxyError | None = None
-    """Why it cannot be read."""
+    """The reason why it cannot be read; None if it can."""
 
     @property
     def place(self) -> TopicPartition:

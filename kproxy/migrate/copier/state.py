@@ -261,7 +261,7 @@ class Slice:
 
     @property
     def has_own_id(self) -> bool:
-        """Whether the partition's own transactional id may write it, as far as the driver knows."""
+        """True if the partition's own transactional id may write it, as far as the driver knows."""
         return self.state is not None and self.state.has_own_id
 
     def state_partition(self, job: Job) -> int:

@@ -27,14 +27,15 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """From which registry to which one clients go, and what follows from a schema that is only at the first."""
+    """A direction in which clients go from one registry to the other, and the severities of findings about it."""
 
     origin: str
     destination: str
     option: str
     missing: Severity
+    """The severity of a schema that only the first registry has."""
     other: Severity
-    """Of what else is wrong: an id that means something else, or a registry that does not answer."""
+    """The severity of an id that means something else, and of a registry that does not answer."""
 
 
 _PLAN = _Direction("source", "target", "", WARNING, ERROR)

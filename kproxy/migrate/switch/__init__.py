@@ -9,7 +9,7 @@ client_selection     the options `--only` and `--wave`: the clients that are swi
 expected_users       the users that must be able to log in where clients are moved, and their rights (pure)
 user_logins          lets the kproxies try these logins and rights
 final_sync           the last round of the copy, its verification, and the last positions
-sync_timings         how long the steps of a final sync take
+sync_timings         the duration of each step of a final sync
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
 switch_run           what a switch and a rollback share, from the preflight to the release

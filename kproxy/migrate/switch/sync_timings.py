@@ -1,4 +1,4 @@
-"""How long the steps of a final sync take."""
+"""The duration of each step of a final sync."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from xxhash import xxh64_intdigest
 
@@ -182,14 +183,19 @@ class DriverHashing:
 
 
 def _hash_side(cluster: ClusterClient, pieces: Sequence[PartitionPiece], budget: _Budget, *, is_target: bool) -> Side:
-    side = {}
-    for piece in pieces:
-        where = piece.target_where if is_target else piece.where
-        offsets = (piece.target_begin, piece.target_end) if is_target else (piece.begin, piece.end)
+    hash_piece = _hash_target if is_target else _hash_source
+    return {
+        piece.target_where if is_target else piece.where: retry(
+            cluster, partial(hash_piece, cluster, piece, budget), _RETRY_SECONDS
+        )
+        for piece in pieces
+    }
 
-        def read() -> dict[int, BlockSums]:
-            position = positions_of(piece.runs()) if is_target else lambda offset: offset  # noqa: B023
-            return _sum_blocks(cluster, where, offsets, position, budget)  # noqa: B023
 
-        side[where] = retry(cluster, read, _RETRY_SECONDS)
-    return side
+def _hash_source(cluster: ClusterClient, piece: PartitionPiece, budget: _Budget) -> dict[int, BlockSums]:
+    return _sum_blocks(cluster, piece.where, (piece.begin, piece.end), lambda offset: offset, budget)
+
+
+def _hash_target(cluster: ClusterClient, piece: PartitionPiece, budget: _Budget) -> dict[int, BlockSums]:
+    offsets = piece.target_begin, piece.target_end
+    return _sum_blocks(cluster, piece.target_where, offsets, positions_of(piece.runs()), budget)

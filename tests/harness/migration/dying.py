@@ -14,7 +14,7 @@ from kproxy.proxy.switching.twophase import JournalDecision, Stage
 
 
 class Died(BaseException):
-    """As SIGKILL: no code of the driver catches it."""
+    """The death of a driver, as by SIGKILL: no code of the driver catches it."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ SAYS: Mapping[str, str] = {
     "commit": " committing",
     "release": "releasing writes",
 }
-"""What the command prints when it begins each step."""
+"""The words that the command prints when it begins each step."""
 DONE, UNDONE, STOPPED, INCOMPLETE = 0, 3, 1, 4
 _KILLED = -signal.SIGKILL
 _GOES_ON = "copying records from the target back to the source"

@@ -171,7 +171,7 @@ class WaveSite:
             driver.close()
 
     def copy_rest(self) -> None:
-        """As `kproxy migrate copy` without --follow."""
+        """Copy what there is now, as `kproxy migrate copy` without --follow does."""
         last = self.last
         migration = self.migration if last is None else self.migration.without_moved(last.moved_topics)
         spec = build_copy_spec(migration, self.endpoints, take_over=True)

@@ -20,7 +20,7 @@ from kproxy.dev.devcluster.tools import Programs
 from kproxy.net.freeports import HOST, free_ports
 
 _HEAP = "192m"
-_START_S = 120
+_START_S = 240
 _POLL_S = 0.1
 
 
@@ -156,6 +156,8 @@ def _properties(broker: NodeProcess, zookeeper: str, brokers: int) -> dict[str, 
         # Its default, 1000, would make node 1001 look like one that a broker chose for itself.
         "reserved.broker.max.id": "100000",
         "zookeeper.connect": zookeeper,
+        # ZooKeeper starts at the same time, and on a busy machine takes longer than the 18 s of the default.
+        "zookeeper.connection.timeout.ms": str(_START_S * 1000),
         "listeners": ",".join(f"{one.name}://{one.bound}" for one in listeners),
         "advertised.listeners": ",".join(f"{one.name}://{one.advertised}" for one in listeners),
         "listener.security.protocol.map": ",".join(f"{one.name}:PLAINTEXT" for one in listeners),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.base.diagnostic import ERROR
+from kproxy.base.diagnostic import ERROR, NOTE, Severity
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -18,6 +18,7 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.takenids import record_taken_ids
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.preflight import LowIds
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, two_sides
 from tests.harness.migration.led import Led
@@ -61,7 +62,9 @@ def ids(bootstrap: str, topic: str) -> frozenset[int]:
     return (found or {}).get((topic, 0), frozenset())
 
 
-def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
+def stops(
+    sides: TwoSides, topic: str, *, first: bool = True, low_ids: LowIds = LowIds.STOP, severity: Severity = ERROR
+) -> list[str]:
     migration = Migration(
         {"bootstrap-servers": sides.source},
         {"bootstrap-servers": sides.target},
@@ -69,7 +72,8 @@ def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
         topics=TopicSelection((topic,)),
     )
     with ClusterPair(migration, ClusterEndpoints.from_addresses(sides.source, sides.target)) as both:
-        return [one.text for one in preflight.check_clusters(both, first=first) if one.severity == ERROR]
+        findings = preflight.check_clusters(both, first=first, low_ids=low_ids)
+        return [one.text for one in findings if one.severity == severity and one.subject == "producer ids"]
 
 
 def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
@@ -105,7 +109,9 @@ def test_ids_that_kproxy_used_up_on_the_source_are_no_clients(sides: TwoSides) -
         topics(bootstrap, {topic: 1}, 1)
         write(producer(bootstrap), topic, ["a", "b"])
     raised = producerids.raise_to(source, 20_000, producerids.take_one_id_each(source))
-    producerids.raise_to(target, 40_000, producerids.take_one_id_each(target))  # as `prepare`, before the next switch
+    for low_ids, done in ((LowIds.ANNOUNCE, "would be"), (LowIds.RAISE, "are")):  # a dry-run, and a switch
+        (text,) = stops(sides, topic, low_ids=low_ids, severity=NOTE)
+        assert f"{done} raised above the source's" in text
     (in_log,) = stops(sides, topic)
     assert f"partition 0 of {topic} on the target has records of producer" in in_log
 

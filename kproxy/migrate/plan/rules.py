@@ -20,6 +20,7 @@ from kproxy.migrate.plan.estimate import copy_seconds
 from kproxy.migrate.plan.principal_rules import PRINCIPAL_RULES
 from kproxy.migrate.spec.migration import SOURCE, TARGET
 from kproxy.migrate.usage.coverage import coverage_findings
+from kproxy.migrate.usage.unseen import check_unseen
 from kproxy.migrate.usage.wavecuts import check_waves
 
 if TYPE_CHECKING:
@@ -275,6 +276,8 @@ def _observed(plan: MigrationPlan) -> Iterator[Diagnostic]:
     yield from check_waves(plan.migration.waves, plan.usage)
     if plan.usage is not None:
         yield from coverage_findings(plan.usage)
+        # Only the switch stops.
+        yield from check_unseen(plan.usage, selects_topic=plan.migration.selects_topic, severity=WARNING)
 
 
 _RULES: tuple[Callable[[MigrationPlan], Iterator[Diagnostic]], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -98,8 +98,6 @@ class Preparation:
             }
         )
 
-    # Producer ids
-
     def _raise_producer_ids(self, journal: ChangeJournal) -> None:
         usage = producerids.read_usage(self._examination.plan.source, self._clusters.source.nodes())
         for why in usage.unknown_reasons:
@@ -116,16 +114,30 @@ class Preparation:
                 f" {usage.floor}: nothing to do"
             )
             return
-        floor = usage.floor + producerids.MARGIN
-        raised = producerids.raise_to(target, floor, lowest)
-        self._taken_ids = raised.taken
-        journal.append([RaiseProducerIds(floor)])
+        self._taken_ids = raise_producer_ids(target, usage, lowest, journal, self._log)
         self._applied += 1
-        speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"
-        self._log(
-            f"raised producer ids: every broker of the target assigns {floor} and higher now; the source's are below"
-            f" {usage.floor}, with a margin of {producerids.MARGIN} for new ones ({speed})"
-        )
+
+
+def raise_producer_ids(
+    target: Mapping[int, str],
+    usage: producerids.ProducerIdUsage,
+    lowest: Mapping[int, int],
+    journal: ChangeJournal,
+    log: LogWriter = lambda _: None,
+) -> Sequence[producerids.IdRange]:
+    """Raise the ids that the target's brokers assign above those of the source, and return those that were used up.
+
+    `lowest` is what each broker assigned last. `journal` has been read.
+    """
+    floor = usage.floor + producerids.MARGIN
+    raised = producerids.raise_to(target, floor, lowest)
+    journal.append([RaiseProducerIds(floor)])
+    speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"
+    log(
+        f"raised producer ids: every broker of the target assigns {floor} and higher now; the source's are below"
+        f" {usage.floor}, with a margin of {producerids.MARGIN} for new ones ({speed})"
+    )
+    return raised.taken
 
 
 def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:

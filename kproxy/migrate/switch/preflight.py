@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
@@ -17,7 +18,9 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_access, read_inventory, read_logged_producer_ids
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
+from kproxy.migrate.prepare.change_journal import ChangeJournal
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.preparation import raise_producer_ids
 from kproxy.migrate.prepare.takenids import read_taken_ids, without_taken_ids
 from kproxy.migrate.schemas.needs import check_schemas_in_use
 from kproxy.migrate.spec.migration import Migration
@@ -69,7 +72,17 @@ def check_kproxies(
     return check_readiness(timed_replies, expected), answers
 
 
-def check_clusters(clusters: ClusterPair, *, first: bool, back: bool = False) -> Iterator[Diagnostic]:
+class LowIds(Enum):
+    """What is done if the target assigns producer ids that the source may have assigned."""
+
+    STOP = "stop"
+    ANNOUNCE = "announce"
+    RAISE = "raise"
+
+
+def check_clusters(
+    clusters: ClusterPair, *, first: bool, back: bool = False, low_ids: LowIds = LowIds.STOP
+) -> Iterator[Diagnostic]:
     """Yield findings about topics, schemas, groups, transactions and producer ids.
 
     `first`: no client of these has written to the target so far. `back`: this is a rollback.
@@ -91,7 +104,7 @@ def check_clusters(clusters: ClusterPair, *, first: bool, back: bool = False) ->
         read_transactional_ids(clusters.target, until),
         client_effects.streams_applications(source, topics),
     )
-    yield from _check_producer_ids(clusters, source, first=first)
+    yield from _check_producer_ids(clusters, source, first=first, low_ids=low_ids)
 
 
 def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[Diagnostic]:
@@ -105,7 +118,9 @@ def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[
         yield Diagnostic(ERROR, f"topic {topic}", why)
 
 
-def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool) -> Iterator[Diagnostic]:
+def _check_producer_ids(
+    clusters: ClusterPair, source: Inventory, *, first: bool, low_ids: LowIds
+) -> Iterator[Diagnostic]:
     """Yield conflicts of producer ids between both sides.
 
     The side to which clients are moved must not assign an id of the side that they leave, and must have none in its
@@ -113,18 +128,23 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
     """
     try:
         usage = producerids.read_usage(source, clusters.source.nodes())
-        lowest = min(producerids.take_one_id_each(clusters.target.nodes()).values(), default=0)
+        assigned = producerids.take_one_id_each(clusters.target.nodes())
     except KproxyError as error:
         yield Diagnostic(ERROR, "producer ids", f"cannot be compared: {error}")
         return
     for why in usage.unknown_reasons:
         yield Diagnostic(WARNING, "producer ids", f"of the source could not be read: {why}")
-    if lowest < usage.floor:
-        yield Diagnostic(
-            ERROR,
-            "producer ids",
-            PRODUCER_IDS_OVERLAP(lowest=lowest, highest=usage.floor - 1),
-        )
+    lowest = min(assigned.values(), default=0)
+    if lowest < usage.floor and low_ids is LowIds.STOP:
+        yield Diagnostic(ERROR, "producer ids", PRODUCER_IDS_OVERLAP(lowest=lowest, highest=usage.floor - 1))
+    elif lowest < usage.floor:
+        done = "are" if low_ids is LowIds.RAISE else "would be"
+        text = f"the target's, {lowest} and higher, {done} raised above the source's, which go up to {usage.floor - 1}"
+        yield Diagnostic(NOTE, "producer ids", text)
+        if low_ids is LowIds.RAISE:
+            with ChangeJournal(clusters.endpoints.target, clusters.migration.name) as journal:
+                journal.read()
+                raise_producer_ids(clusters.target.nodes(), usage, assigned, journal)
     if first:
         names = {clusters.migration.target_name(topic) for topic in source.topics}
         logged_ids, gaps = read_logged_producer_ids(clusters.target, lambda topic: topic in names)

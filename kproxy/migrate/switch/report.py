@@ -26,10 +26,7 @@ COPIES_BACK = "this command, which copies back what clients write to the target,
 NOT_COPIED_BACK = f"running: {NO_COPY}: what clients write to the target is not copied back now"
 # Kproxies that hold no writes for this switch any more.
 _SETTLED = frozenset({KnownPhase.RELEASED, KnownPhase.UNDONE, KnownPhase.SERVING})
-BEFORE_ANOTHER = (
-    "before another switch: run kproxy migrate prepare FILE, as the source assigns producer ids above the target's"
-    " now; and kproxy migrate copy FILE --follow"
-)
+BEFORE_ANOTHER = "before another switch: run kproxy migrate copy FILE --follow"
 
 
 @dataclass(slots=True)
@@ -196,9 +193,8 @@ def _lines_of_wave(entry: SwitchEntry, *, copies_back: bool) -> Iterator[str]:
         yield f"next: kproxy migrate copy FILE --follow --take-over, which copies them again; {BEFORE_ANOTHER}"
         return
     yield f"running: {COPIES_BACK if copies_back else NO_COPY}"
-    prepare = "kproxy migrate prepare FILE, and " if entry.reversible else ""
     yield (
-        f"next: {prepare}kproxy migrate copy FILE --follow, for what is still on the source; then the next wave with"
+        "next: kproxy migrate copy FILE --follow, for what is still on the source; then the next wave with"
         " --wave, and at the end all other clients without it"
     )
 

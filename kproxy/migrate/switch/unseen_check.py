@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -44,10 +44,7 @@ class UnseenCheck:
         if age > _OLD:
             text = f"were observed {format_duration(age)} ago: observe again, as other clients may write now"
             yield Diagnostic(WARNING, _SUBJECT, text)
-        if usage.source is not None:
-            writings = tuple(each for each in usage.source.writings if self.selects_topic(each.topic))
-            usage = replace(usage, source=replace(usage.source, writings=writings))
-        yield from check_unseen(usage, self.allowed)
+        yield from check_unseen(usage, self.allowed, self.selects_topic)
 
     def after(self, source: str, ends: Mapping[TopicPartition, int]) -> Iterator[Diagnostic]:
         """Yield topics whose logs at the source have more records than when the last ones were copied."""

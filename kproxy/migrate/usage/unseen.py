@@ -10,12 +10,12 @@ named, as it goes round the kproxies: `--allow-unseen TOPIC` allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.format import abbreviate, format_count
 from kproxy.base.printable import one_line
 from kproxy.migrate.usage.observed import ObservedUsage
@@ -40,20 +40,28 @@ def unseen_writings(usage: ObservedUsage) -> Iterator[Writing]:
                 yield replace(writing, offsets=left)
 
 
-def check_unseen(usage: ObservedUsage, allowed: Iterable[str] = ()) -> Iterator[Diagnostic]:
+def check_unseen(
+    usage: ObservedUsage,
+    allowed: Iterable[str] = (),
+    selects_topic: Callable[[str], bool] = lambda _: True,
+    severity: Severity = ERROR,
+) -> Iterator[Diagnostic]:
     """Yield a finding for each topic to which a client writes that goes round the kproxies, and for groups of others.
 
-    `allowed`: names or globs of topics where that is a note.
+    `allowed`: names or globs of topics where that is a note. `severity`: of the others, if the record is complete.
     """
     if usage.source is None:
         return
     allowed = tuple(allowed)
-    for topic, text in describe_writings(unseen_writings(usage)):
+    for topic, text in describe_writings(each for each in unseen_writings(usage) if selects_topic(each.topic)):
         is_allowed = any(fnmatchcase(topic, glob) for glob in allowed)
-        severity = NOTE if is_allowed else ERROR if usage.is_complete else WARNING
         hint = "" if is_allowed else f"; move it behind a kproxy, or allow it with --allow-unseen {topic}"
         doubt = "" if usage.is_complete else " (or passed a kproxy while it recorded nothing)"
-        yield Diagnostic(severity, f"topic {topic}", f"a producer goes round the kproxies{doubt}: {text}{hint}")
+        yield Diagnostic(
+            NOTE if is_allowed else severity if usage.is_complete else WARNING,
+            f"topic {topic}",
+            f"a producer goes round the kproxies{doubt}: {text}{hint}",
+        )
     yield from _unseen_members(usage)
 
 

@@ -26,6 +26,7 @@ from kproxy.migrate.plan.rules import principal
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection, WaveSelection
 from kproxy.migrate.usage.observed import KproxyCoverage, ObservedUsage
 from kproxy.migrate.usage.replies import RecordedClient
+from kproxy.migrate.usage.sourcestate import SourceChange, Writing
 
 FOREVER = "9223372036854775807"
 DEFAULTS = {
@@ -83,6 +84,18 @@ def test_waves_of_an_observation_are_shown_and_checked() -> None:
     show_plan(made, Console(file=out, width=100))
     assert "client shop: writes t" in out.getvalue()
     assert plan_to_json(plan(cluster(topic()), cluster(topic())))["waves"] is None
+
+
+def test_a_producer_that_goes_round_the_kproxies_is_a_warning() -> None:
+    """Of the topics that are copied; the switch stops, unless it allows it."""
+    writings = tuple(Writing(name, 0, 7, 1, -1, 3) for name in ("t", "left-out"))
+    usage = ObservedUsage(
+        1.0, 2.0, (), kproxies=(KproxyCoverage("kp-1", 1.0, 2.0),), source=SourceChange(1.0, 2.0, {}, writings=writings)
+    )
+    made = plan(cluster(topic()), cluster(topic()), replace(MIGRATION, topics=TopicSelection(("t",))), usage=usage)
+    (text,) = (line for line in said(made, "warning") if "goes round" in line)
+    assert text.startswith("topic t: a producer goes round the kproxies: partition 0: producer id 7, epoch 1")
+    assert not made.is_blocked
 
 
 def test_each_wave_has_an_estimate_of_its_own() -> None:

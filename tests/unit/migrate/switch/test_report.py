@@ -75,7 +75,7 @@ def test_whether_a_copy_goes_on_and_what_is_next() -> None:
     assert "kproxy migrate copy FILE --follow" in list(describe_copy(None, SWITCH))[1]
     assert "kproxy migrate switch FILE starts a switch" in list(describe_copy(None, None))[1]
     for back in (BACK, WAVE_BACK):
-        assert "kproxy migrate prepare FILE" in list(describe_copy(None, back))[1]
+        assert "before another switch: run kproxy migrate copy FILE --follow" in list(describe_copy(None, back))[1]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def result(end: CoordinatorOutcome, entry: SwitchEntry, states: dict[str, str] |
             [
                 "clients: those of wave a are on green",
                 "running: no copy",
-                "next: kproxy migrate prepare FILE, and kprox",
+                "next: kproxy migrate copy FILE --follow, for what is still on the source",
             ],
         ),
         (

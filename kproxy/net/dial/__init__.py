@@ -2,7 +2,8 @@
 
 routes       which addresses kproxy dials for an advertised one (pure)
 dialer       opens the connections of a cluster through its hops
-forwardcommands  runs commands that forward a local port to a node
+forwardcommands  keeps the commands running that forward local ports to nodes
+forwardprocess   one process of such a command
 connector    the interface of everything that opens connections, its deadline, and the steps that it reports
 direct       connects from this machine; converts errors of the operating system to UpstreamError
 resolver     resolves names to IP addresses

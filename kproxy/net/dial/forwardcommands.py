@@ -21,16 +21,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import shlex
 import signal
-import socket
-from asyncio.subprocess import DEVNULL, STDOUT, Process
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from io import FileIO
 from time import time
 from typing import Protocol
 
@@ -41,12 +36,12 @@ from kproxy.base.messages.forwards import (
     FORWARD_NOT_RUN,
     FORWARD_REFUSED_ADDRESS,
     FORWARD_SILENT,
-    FORWARD_WORDS_LEFT_OUT,
     TOO_MANY_FORWARDS,
 )
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.base.watchdog import Watchdog
+from kproxy.net.dial.forwardprocess import LONGEST_LINE, ForwardProcess
 from kproxy.net.freeports import HOST, free_ports, is_free
 
 log = logging.getLogger(__name__)
@@ -55,17 +50,9 @@ log = logging.getLogger(__name__)
 _MOST, _AT_ONCE = 100, 8
 # How long those who dial wait until a command listens, in seconds: some log in first.
 _LISTENS_WITHIN = 20.0
-# How often it is looked whether it listens, in seconds: from the first to the last, doubled each time.
-_LOOK_FIRST, _LOOK_LAST = 0.05, 0.5
 # Between the end of a command and its next start, in seconds: the first, if it has run for long enough; else doubled.
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.5, 1.0, 60.0
 _LONG_ENOUGH = 10.0
-# How long a command may take to end after SIGTERM, in seconds.
-_ENDS_WITHIN = 2.0
-# Of the output: bytes that are read at once, the pause after each read in seconds, the characters of a line that are
-# logged, and the most lines that are logged within so many seconds.
-_CHUNK, _READ_PAUSE, _LONGEST_LINE = 16 * 1024, 0.02, 300
-_LINES, _LINES_WITHIN = 20, 30.0
 
 
 class CommandTemplate(Protocol):
@@ -99,8 +86,8 @@ class RunningCommand:
     starts: int = 0
     problem: UpstreamError | None = None
     """Why it does not run."""
-    last_line: str = ""
-    """The last line of its output."""
+    process: ForwardProcess | None = None
+    """The process of the last start, which may have ended."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while it listens, or has ended."""
     task: asyncio.Task[None] | None = None
@@ -115,9 +102,14 @@ class RunningCommand:
         return f"{kind or 'broker'} {number}"
 
     @property
+    def last_line(self) -> str:
+        """The last line of its output."""
+        return "" if self.process is None else self.process.last_line
+
+    @property
     def command(self) -> str:
         """The command line for people."""
-        return one_line(shlex.join(self.words), _LONGEST_LINE)
+        return one_line(shlex.join(self.words), LONGEST_LINE)
 
     def set_state(self, state: CommandState) -> None:
         self.state, self.since = state, time()
@@ -282,14 +274,16 @@ class ForwardCommands:
                 command.set_state(CommandState.ENDED)
 
     async def _run(self, command: RunningCommand) -> bool:
-        """Run the command until it ends; return whether it has listened. `problem` says why it has ended."""
+        """Run the command until it ends; return True if it has listened. `problem` says why it has ended."""
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as end:
             async with self._at_once:
                 command.starts += 1
-                began, command.last_line = loop.time(), ""
+                began, command.process = loop.time(), None
                 try:
-                    process, output = await self._start(command.words)
+                    process = await ForwardProcess.start(
+                        command.words, self._environment, command.name, self._tasks, self._open_watchdog()
+                    )
                 except (OSError, ValueError) as error:  # ValueError: a null character
                     problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
                     _set_pause(command, long_enough=False)
@@ -298,153 +292,30 @@ class ForwardCommands:
                     )
                     command.set_state(CommandState.ENDED)
                     return False
-                reading = self._tasks.create_task(self._log_output(command, output))
-                reading.add_done_callback(lambda _: output.close())
-                end.push_async_callback(self._end_process, command, process, reading)
-                listened = await self._wait_until_it_listens(command, process, _LISTENS_WITHIN)
-            listened = listened or await self._wait_until_it_listens(command, process, None)
+                command.process = process
+                end.push_async_callback(process.close)
+                listens = await process.wait_until_listening(command.port, _LISTENS_WITHIN)
+            if listens or await process.wait_until_listening(command.port, None):
+                listens, command.problem = True, None
+                command.set_state(CommandState.LISTENING)
+                log.info("%s: '%s' listens", command.name, command.command, extra=about(self._title, command.name))
             code = await process.wait()
-        _set_pause(command, long_enough=listened and loop.time() - began >= _LONG_ENOUGH)
+        _set_pause(command, long_enough=listens and loop.time() - began >= _LONG_ENOUGH)
         how = f"with exit code {code}" if code >= 0 else f"by signal {signal.Signals(-code).name}"
         words = f" ({command.last_line})" if command.last_line else ""
         command.problem = UpstreamError(
             *FORWARD_ENDED.with_reason(command=command.command, how=how, words=words, pause=command.pause)
         )
         command.set_state(CommandState.ENDED)
-        return listened
+        return listens
 
-    async def _start(self, words: Sequence[str]) -> tuple[Process, FileIO]:
-        """Start a process; return it and its output. Raises OSError and ValueError."""
+    def _open_watchdog(self) -> Watchdog:
         if self._watchdog is None:
             self._watchdog = Watchdog()
-        # A pipe of our own: asyncio waits for the end of its pipes too, which a child of the command may hold.
-        read_end, write_end = os.pipe()
-        output = FileIO(read_end, "rb")
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=DEVNULL,
-                stdout=write_end,
-                stderr=STDOUT,
-                env=dict(self._environment),
-                start_new_session=True,  # a process group of its own, and no terminal that it could ask at
-            )
-        except BaseException:
-            output.close()
-            raise
-        finally:
-            os.close(write_end)
-        self._watchdog.watch_group(process.pid)
-        return process, output
-
-    async def _wait_until_it_listens(self, command: RunningCommand, process: Process, seconds: float | None) -> bool:
-        """Wait until the port accepts a connection, or the process ends, or so many seconds have passed.
-
-        Return whether it listens.
-        """
-        loop, pause = asyncio.get_running_loop(), _LOOK_FIRST
-        until = None if seconds is None else loop.time() + seconds
-        waiting = self._tasks.create_task(process.wait())
-        try:
-            while not waiting.done() and (until is None or loop.time() < until):
-                if await _accepts(command.port) and not waiting.done():
-                    command.problem = None
-                    command.set_state(CommandState.LISTENING)
-                    log.info("%s: '%s' listens", command.name, command.command, extra=about(self._title, command.name))
-                    return True
-                await asyncio.wait([waiting], timeout=pause)
-                pause = min(pause * 2, _LOOK_LAST)
-            return False
-        finally:
-            waiting.cancel()
-
-    async def _end_process(self, command: RunningCommand, process: Process, reading: asyncio.Task[None]) -> None:
-        """End what is left of the process group."""
-        try:
-            if _signal(process, signal.SIGTERM):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_ENDS_WITHIN):
-                        await process.wait()
-        finally:
-            _signal(process, signal.SIGKILL)
-            if self._watchdog is not None:
-                self._watchdog.forget(process.pid)
-            if not reading.done():
-                await asyncio.wait([reading], timeout=_READ_PAUSE * 5)  # its last words
-                reading.cancel()
-
-    async def _log_output(self, command: RunningCommand, output: FileIO) -> None:
-        """Log what a command prints, as far as that is little."""
-        reader, lines = asyncio.StreamReader(limit=_CHUNK), _OutputLog(command)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), output)
-        rest = b""
-        try:
-            while data := await reader.read(_CHUNK):
-                *complete, rest = (rest + data).split(b"\n")
-                for line in complete:
-                    lines.write(line, loop.time())
-                rest = rest[-_CHUNK:]
-                await asyncio.sleep(_READ_PAUSE)
-            lines.write(rest, loop.time())
-        finally:
-            transport.close()
-            lines.end()
-
-
-class _OutputLog:
-    """The lines of one command in the log: at most `_LINES` in `_LINES_WITHIN` seconds."""
-
-    def __init__(self, command: RunningCommand) -> None:
-        self._command = command
-        self._program = one_line(os.path.basename(command.words[0]), _LONGEST_LINE)
-        self._written = deque[float]()
-        self._left_out = 0
-
-    def write(self, line: bytes, now: float) -> None:
-        """Log a line, or count it."""
-        text = one_line(line[: 4 * _LONGEST_LINE].decode(errors="replace").strip(), _LONGEST_LINE)
-        if not text:
-            return
-        self._command.last_line = text
-        while self._written and now - self._written[0] > _LINES_WITHIN:
-            self._written.popleft()
-        if len(self._written) >= _LINES:
-            self._left_out += 1
-            return
-        self.end()
-        self._written.append(now)
-        log.info("%s: %s: %s", self._command.name, self._program, text)
-
-    def end(self) -> None:
-        """Log how many lines were left out."""
-        if self._left_out:
-            log.warning(FORWARD_WORDS_LEFT_OUT(lines=self._left_out, node=self._command.name))
-            self._left_out = 0
+        return self._watchdog
 
 
 def _set_pause(command: RunningCommand, *, long_enough: bool) -> None:
     """Set the pause before the next start."""
     following = max(_SECOND_PAUSE, command.pause * 2) if command.pause else _FIRST_PAUSE
     command.pause = _FIRST_PAUSE if long_enough else min(following, _LONGEST_PAUSE)
-
-
-def _signal(process: Process, number: signal.Signals) -> bool:
-    """Send a signal to the process group; return False if nothing is left of it."""
-    try:
-        os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-async def _accepts(port: int) -> bool:
-    """Check whether a local port accepts connections."""
-    with socket.socket() as sock:
-        sock.setblocking(False)
-        try:
-            async with asyncio.timeout(_LOOK_LAST):
-                await asyncio.get_running_loop().sock_connect(sock, (HOST, port))
-        except (OSError, TimeoutError):
-            return False
-    return True

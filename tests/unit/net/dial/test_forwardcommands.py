@@ -17,7 +17,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config.forwardcommand import ForwardCommand
-from kproxy.net.dial import forwardcommands
+from kproxy.net.dial import forwardcommands, forwardprocess
 from kproxy.net.dial.forwardcommands import CommandState, ForwardCommands, RunningCommand
 
 THERE = Address("kafka.example", 9092)
@@ -71,7 +71,7 @@ def is_there(pid: int) -> bool:
 
 
 async def accepts(port: int) -> bool:
-    return await forwardcommands._accepts(port)
+    return await forwardprocess.accepts(port)
 
 
 async def test_it_runs_from_the_first_dial_to_the_end() -> None:
@@ -173,7 +173,7 @@ async def test_a_flood_of_words_is_bounded(caplog: pytest.LogCaptureFixture) -> 
         command = await prepared(commands)
         await until(lambda: command.last_line == "\\x1b[31mlast")
     lines = [record.getMessage() for record in caplog.records if ": python" in record.getMessage()]
-    assert len(lines) == forwardcommands._LINES
+    assert len(lines) == forwardprocess._LINES
     assert max(map(len, lines)) < 400
     assert any(" lines of the forward command of broker 3 were left out" in text for text in caplog.messages)
 
@@ -189,7 +189,7 @@ async def test_a_line_without_end_takes_no_memory() -> None:
 async def test_one_that_ignores_the_end_is_killed_with_its_children(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(forwardcommands, "_ENDS_WITHIN", 0.1)
+    monkeypatch.setattr(forwardprocess, "_ENDS_WITHIN", 0.1)
     child = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
     text = (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN);"

@@ -12,7 +12,7 @@ from kproxy.cli.group import kproxy
 
 _KINDS = (
     *("server", "env", "compose", "kubernetes", "helm", "redpanda"),
-    *("client", "librdkafka", "jaas", "connect", "connector", "spark", "application"),
+    *("client", "librdkafka", "jaas", "connect", "connector", "appsettings", "spark", "application"),
 )
 
 

@@ -39,6 +39,8 @@ _PART = re.compile(r"(?P<whole>(?:.*\.)?)(?:producer|consumer|admin)\.(?:overrid
 _PROGRAMS = re.compile(
     r"(?:connect|ksql|schema\.registry\.kafkastore|kafka\.rest|spring\.kafka|kafka\.clusters\.\d+)\."
 )
+# Each binder of Spring Cloud Stream adds its environment to that of the application.
+_BINDER = re.compile(r"spring\.cloud\.stream\.binders\.[^.]+\.environment\.")
 _SPARK_KEY = re.compile(r"spark\.(?:.*\.)?kafka\..+")
 
 
@@ -115,6 +117,8 @@ def _inherited(origin: ClientSource, prefix: str, groups: Mapping[str, Settings]
     """Return the settings that this client has from others."""
     if origin.kind is FileKind.APPLICATION:
         bases = [other for other in groups if other and other != prefix and prefix.startswith(other)]
+        if (binder := _BINDER.match(prefix)) is not None:
+            bases += [other for other in groups if other == prefix[binder.end() :]]
         bases += [other for other in groups if prefix.startswith("mp.messaging.") and other == "kafka."]
         bases += [other for other in groups if other and prefix.startswith("%") and prefix.endswith(f".{other}")]
         return {name: value for base in sorted(bases, key=len) for name, value in groups[base].items()}
@@ -146,15 +150,18 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
             settings,
             container=origin.container,
             library=library,
-            complete=not is_fragment and (origin.kind not in (None, FileKind.ENV) or bool(_PROGRAMS.fullmatch(prefix))),
+            complete=not is_fragment and (origin.kind not in _PARTIAL or bool(_PROGRAMS.fullmatch(prefix))),
             is_worker=(origin.kind is FileKind.CONNECT and not prefix and "connector.class" not in settings)
             or prefix == "connect.",
         )
     )
 
 
+# Variables, other files or the program itself may add to these.
+_PARTIAL = (None, FileKind.ENV, FileKind.APPSETTINGS)
 _LIBRARIES = {
     FileKind.LIBRDKAFKA: ClientLibrary.LIBRDKAFKA,
+    FileKind.APPSETTINGS: ClientLibrary.LIBRDKAFKA,
     FileKind.CONNECT: ClientLibrary.JAVA,
     FileKind.CONNECTOR: ClientLibrary.JAVA,
     FileKind.SPARK: ClientLibrary.JAVA,

@@ -21,6 +21,8 @@ _MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE, _MOST_COPIES, _MOST_BLOCKS = 200, 1
 # Variables that Kafka's tools and their scripts read.
 _TOOL_VARIABLES = r"_BOOTSTRAP_?SERVERS?$|_BROKERS?$|_OPTS$|_TOPICS?$"
 _HELPERS = ("zookeeper", "schema-registry", "-ui", "connect", "rest", "ksql", "control-center", "exporter", "init")
+# The scripts of images and of Kafka that start a broker.
+_STARTS_BROKER = re.compile(r"server-start|start-kafka|entrypoint\.sh|/(docker|kafka)/(run|launch|configure)")
 # The directories from which images read further settings.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}
 
@@ -113,7 +115,7 @@ class _ServiceReader:
             return False
         has_command = node["command"] or node["entrypoint"]
         of_broker = (word.startswith("KAFKA_") and not re.search(_TOOL_VARIABLES, word) for word in service.environment)
-        if not listening and has_command and not any(of_broker):
+        if not listening and has_command and not (any(of_broker) and self.starts_broker(node)):
             return False  # a container for Kafka's tools
         settings = images.settings_of(image.family, service.environment)
         complete = not self.has_external_settings(node, image.family, where)
@@ -134,6 +136,12 @@ class _ServiceReader:
             )
         )
         return True
+
+    def starts_broker(self, node: YamlNode) -> bool:
+        """Check whether the command of a service is one that starts a broker."""
+        parts = (node["entrypoint"], node["command"])
+        words = [item.text for part in parts for item in (part, *part.items)]
+        return any(_STARTS_BROKER.search(word) for word in words)
 
     def has_external_settings(self, node: YamlNode, family: ImageFamily, where: str) -> bool:
         """Check whether some settings are in files that kproxy has not been given."""

@@ -22,6 +22,7 @@ class FileKind(Enum):
     JAAS = "jaas"
     CONNECT = "connect"
     CONNECTOR = "connector"  # JSON
+    APPSETTINGS = "appsettings"  # JSON of .NET
     SPARK = "spark"
     APPLICATION = "application"  # Spring, Quarkus, AKHQ, kafka-ui: properties or YAML
 
@@ -29,6 +30,12 @@ class FileKind(Enum):
 # The kind of a file in which all these expressions match; the first kind counts.
 _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (FileKind.KUBERNETES, "^apiVersion:", "^kind:"),
+    (
+        FileKind.APPSETTINGS,
+        r"\A\s*(//[^\n]*\n\s*)*\{",
+        r'"[Bb]ootstrapServers"[ \t]*:|"[Ss]ecurityProtocol"[ \t]*:[ \t]*"(?i:sasl|ssl|plain)'
+        r'|"ConnectionStrings"[ \t]*:\s*\{[^{}]*"[^"{}]*[Kk]afka[^"{}]*"[ \t]*:',
+    ),
     (FileKind.CONNECTOR, r"\A\s*[\[{]", r'"(connector\.class|[\w.-]*bootstrap[._-]?servers)"[ \t]*:'),
     (FileKind.COMPOSE, r"""^["']?services["']?[ ]*:""", ""),
     (FileKind.COMPOSE, r"\A\s*\{", r'"services"[ \t]*:'),
@@ -57,7 +64,8 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
         r"^[ \t]*(listeners|advertised\.listeners|process\.roles|broker\.id|node\.id|zookeeper\.connect|log\.dirs?"
         r"|listener\.security\.protocol\.map|inter\.broker\.listener\.name|controller\.quorum\.voters"
         r"|advertised\.(?:host\.name|port))[ \t]*[=: ]",
-        "",
+        # The listeners of ksqlDB, Schema Registry and the REST Proxy are those of an HTTP server.
+        r"\A(?![\s\S]*^[ \t]*listeners[ \t]*[=: ][ \t]*https?://)",
     ),
     (FileKind.CONNECT, r"^[ \t]*(key\.converter|connector\.class)", ""),
     (
@@ -87,6 +95,8 @@ _NAMES = (
 )
 # A key with a mapping or a list below it: properties have no such line.
 _YAML = re.compile(r"^[ ]*[\w.-]+:[ ]*(#.*)?\r?$", re.MULTILINE)
+_YAML_NAME = re.compile(r".*\.ya?ml", re.DOTALL)
+_APPSETTINGS_NAME = re.compile(r"appsettings(\.[\w-]+)?\.json")
 # The files that kcat reads by itself, and those that are called after it.
 _LIBRDKAFKA_NAMES = re.compile(r"(.*[._-])?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
 
@@ -95,8 +105,12 @@ def recognise_kind(source: SourceFile) -> FileKind | None:
     """Return the kind of a file; None if kproxy does not know it."""
     text = source.text.removeprefix(BOM)
     filename = re.split(r"[/\\]", source.name)[-1].lower()
+    if _APPSETTINGS_NAME.fullmatch(filename) and re.search(r"(?i)bootstrap\.servers|kafka", text):
+        return FileKind.APPSETTINGS
     for kind, *signs in _CONTENTS:
         if all(re.search(sign, text, re.MULTILINE) for sign in signs):
+            if kind in (FileKind.SERVER, FileKind.ENV) and _YAML_NAME.fullmatch(filename) and _YAML.search(text):
+                continue
             if kind in (FileKind.CLIENT, FileKind.LIBRDKAFKA, FileKind.CONNECT) and _YAML.search(text):
                 return FileKind.APPLICATION
             is_librdkafka = kind is FileKind.CLIENT and _LIBRDKAFKA_NAMES.fullmatch(filename)

@@ -84,8 +84,10 @@ def _add_bitnami(root: YamlNode, setup: Setup) -> None:
         if (value := node.joined()) is not None and value.text:
             settings[name] = value
     defaults = {}
-    parts = {name: listeners[name] for name in _LISTENER_NAMES if listeners[name].mapping}
-    if parts and "listeners" not in settings:
+    parts = {name: listeners[name] for name in _LISTENER_NAMES}
+    if root["externalAccess"]["enabled"].text.lower() != "true" and not parts["external"]:
+        del parts["external"]
+    if any(node.mapping for node in parts.values()) and "listeners" not in settings:
         names = {part: node["name"].text or _LISTENER_NAMES[part] for part, node in parts.items()}
         ports = {part: node["containerPort"].text or _LISTENER_PORTS[part] for part, node in parts.items()}
         text = ",".join(f"{names[part]}://:{ports[part]}" for part in parts)
@@ -93,9 +95,12 @@ def _add_bitnami(root: YamlNode, setup: Setup) -> None:
         protocols = ",".join(
             f"{names[part]}:{node['protocol'].text or 'SASL_PLAINTEXT'}" for part, node in parts.items()
         )
-        defaults = {"listener.security.protocol.map": protocols, "advertised.listeners": ""}
-        if "controller" in names:
-            defaults["controller.listener.names"] = names["controller"]
+        defaults = {
+            "listener.security.protocol.map": protocols,
+            "advertised.listeners": "",
+            "inter.broker.listener.name": names["interbroker"],
+            "controller.listener.names": names["controller"],
+        }
     settings |= images.settings_of(ImageFamily.BITNAMI, environment)
     counts = [_number(node["replicaCount"]) or 0 for node in (root, root["controller"], root["broker"])]
     _add(root, settings, environment, max(*counts, 1), setup, defaults)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kproxy.advice.lint import compose, helmvalues, images, operators, properties, reachability, redpanda, workloads
+from kproxy.advice.lint import (
+    compose,
+    dotnet,
+    helmvalues,
+    images,
+    operators,
+    properties,
+    reachability,
+    redpanda,
+    workloads,
+)
 from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
 from kproxy.advice.lint.findings import LintDiagnostic
@@ -16,6 +26,7 @@ from kproxy.advice.lint.rules import (
     clients,
     clouds,
     cluster,
+    connectors,
     containers,
     interpolation,
     jaas,
@@ -33,7 +44,8 @@ from kproxy.advice.lint.variables import env_values
 from kproxy.base.diagnostic import Severity
 
 _MAX_FINDINGS = 500
-_YAML = (FileKind.COMPOSE, FileKind.KUBERNETES, FileKind.HELM, FileKind.REDPANDA, FileKind.CONNECTOR)
+_JSON = (FileKind.CONNECTOR, FileKind.APPSETTINGS)
+_YAML = (FileKind.COMPOSE, FileKind.KUBERNETES, FileKind.HELM, FileKind.REDPANDA, *_JSON)
 # One of these shows that variables are a broker's.
 _BROKERS = frozenset(
     images.words(
@@ -42,6 +54,9 @@ _BROKERS = frozenset(
 )
 # The key of a mapping without a value on its line: a file of an application may be YAML or properties.
 _MAPPING_KEY = re.compile(r"^[\"']?[\w%.-]+[\"']?:[ ]*([{#].*)?\r?$", re.MULTILINE)
+_YAML_NAME = re.compile(r".*\.ya?ml", re.IGNORECASE | re.DOTALL)
+# A line of a template's own language: no program reads the file before it is filled in.
+_TEMPLATE_LINE = re.compile(r"^[ \t]*\{(%[-+ ]|\{[-# ])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +107,10 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
     findings += jaas.check(setup)
     findings += interpolation.check(setup)
     for client in setup.clients:
-        findings += clients.check(client, setup)
-        findings += clientnames.check(client)
-        findings += clouds.check(client)
+        of_client = [*clients.check(client, setup), *clientnames.check(client), *clouds.check(client)]
+        if client.location.source.name in reading.appsettings:
+            of_client = [replace(item, fix=tuple(map(dotnet.appsettings_line, item.fix))) for item in of_client]
+        findings += of_client
     for operator_cluster in setup.clusters:
         assert isinstance(operator_cluster, operators.OperatorCluster)
         findings += operator_rules.check(operator_cluster)
@@ -127,6 +143,8 @@ class _SetupReader:
         self.findings: list[LintDiagnostic] = []
         self.unreadable: dict[str, str] = {}
         self.without_settings: set[str] = set()
+        self.appsettings: set[str] = set()
+        """The names of the files of .NET."""
 
     def read(self, source: SourceFile) -> None:
         kind = self.options.kind or recognise_kind(source)
@@ -135,7 +153,9 @@ class _SetupReader:
         elif kind is None:
             kinds = ", ".join(file_kind.value for file_kind in FileKind)
             self.unreadable[source.name] = f"is no file that kproxy knows; with --as you can say what it is ({kinds})"
-        elif kind in _YAML or (kind is FileKind.APPLICATION and _MAPPING_KEY.search(source.text)):
+        elif _TEMPLATE_LINE.search(source.text):
+            self.unreadable[source.name] = "is a template; give kproxy the file that is made of it"
+        elif kind in _YAML or (kind is FileKind.APPLICATION and _is_yaml(source)):
             self.read_yaml(source, kind)
         elif kind is FileKind.JAAS:
             self.setup.jaas_files.append(source)
@@ -146,14 +166,14 @@ class _SetupReader:
 
     def read_yaml(self, source: SourceFile, kind: FileKind) -> None:
         try:
-            roots = [YamlNode(source, root) for root in parse_documents(source, is_json=kind is FileKind.CONNECTOR)]
+            roots = [YamlNode(source, root) for root in parse_documents(source, is_json=kind in _JSON)]
         except MalformedError as error:
             if "{{" in source.text:
                 self.unreadable[source.name] = "is a template; give kproxy what `helm template` makes of it"
             else:
                 self.findings.append(finding("syntax", error.location, source, str(error)))
             return
-        for root in roots[: None if kind in (FileKind.KUBERNETES, FileKind.APPLICATION, FileKind.CONNECTOR) else 1]:
+        for root in roots[: None if kind in (FileKind.KUBERNETES, FileKind.APPLICATION, *_JSON) else 1]:
             self.read_root(source, kind, root)
         if kind is FileKind.KUBERNETES:
             has_workloads = workloads.add_workloads(roots, self.setup)
@@ -177,7 +197,7 @@ class _SetupReader:
                 helmvalues.add_brokers(root, self.setup)
             case FileKind.REDPANDA:
                 redpanda.add_broker(root, self.setup)
-            case FileKind.APPLICATION:
+            case FileKind.APPLICATION | FileKind.APPSETTINGS:
                 self.add_flat_clients(source, kind, root)
             case FileKind.CONNECTOR:
                 for item in root.items or [root]:
@@ -187,9 +207,14 @@ class _SetupReader:
         values, is_whole = flatten(root)
         if not is_whole:
             self.setup.add_unchecked(f"{source.name}: all but its first {len(values)} settings")
+        if kind is FileKind.APPSETTINGS:
+            self.appsettings.add(source.name)
+            values = dotnet.librdkafka_settings(values)
         self.add_clients(source, kind, values)
 
     def add_clients(self, source: SourceFile, kind: FileKind, values: Mapping[str, ConfigValue]) -> None:
+        if kind in (FileKind.CONNECTOR, FileKind.CONNECT):
+            self.findings += connectors.check(source, values)
         before = len(self.setup.clients)
         add_clients(ClientSource(source, f"client {source.name}", kind), values, self.setup)
         if len(self.setup.clients) == before:
@@ -230,3 +255,8 @@ class _SetupReader:
         if location is not None:
             # The name of the file is the broker's name, even if two files have the same one.
             self.setup.brokers.append(BrokerConfig(source.name, ImageFamily.PROPERTIES, location, read.values))
+
+
+def _is_yaml(source: SourceFile) -> bool:
+    """Check whether the file of an application is YAML, and not properties."""
+    return bool(_YAML_NAME.fullmatch(source.name) or _MAPPING_KEY.search(source.text))

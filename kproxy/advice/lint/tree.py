@@ -14,6 +14,7 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.base import yamltree
 from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null
 
+_COMMENT = re.compile(r"^ *//.*", re.MULTILINE)
 # Aliases may repeat a node without end.
 _MOST_VISITS, _LONGEST_LIST = 20_000, 1000
 _STYLES = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
@@ -33,8 +34,11 @@ def parse_documents(source: SourceFile, *, is_json: bool = False) -> list[yaml.N
         bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
         raise MalformedError(SourceLocation(source, bad), "the file is not UTF-8 text")
     try:
-        # YAML allows no tab where JSON does.
-        return yamltree.parse(source.text.replace("\t", " ") if is_json else source.text)
+        # YAML allows no tab where JSON does, and .NET allows lines of comments.
+        text = (
+            _COMMENT.sub(lambda match: " " * len(match[0]), source.text.replace("\t", " ")) if is_json else source.text
+        )
+        return yamltree.parse(text)
     except YamlError as error:
         raise MalformedError(SourceLocation(source, error.index), f"the file {error}") from None
 

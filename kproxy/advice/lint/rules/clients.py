@@ -107,7 +107,9 @@ def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
     """Check the form and the port of each bootstrap server."""
     for server in client.servers:
         scheme, sign, address = server.text.partition("://")
-        if sign and not re.match(_ALLOWING_SCHEME, server.value.key):
+        # The REST Proxy's own example has schemes.
+        is_rest = client.get("listeners").startswith("http") and scheme.upper() == client.protocol
+        if sign and not is_rest and not re.match(_ALLOWING_SCHEME, server.value.key):
             text, edits = f"'{server.text}' has a scheme", server.value.replace_entry(server.index, address)
             # Which library the program in a container has is not known: most are Java's, and then it works.
             severity = Severity.NOTE if client.container is not None and scheme.upper() in PROTOCOLS else None

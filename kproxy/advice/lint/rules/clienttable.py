@@ -71,6 +71,12 @@ connector-clients error LOGIN_NEEDED
     + producer.security.protocol=SASL_SSL
     + consumer.security.protocol=SASL_SSL
     = https://docs.confluent.io/platform/current/connect/security.html
+connector-setting-renamed error CONFIGURATION
+    Since version 2.0, Debezium has these settings under other names: topic.prefix and schema.history.internal. It
+    ignores the names before, and does not start without the new ones.
+    - "topic.prefix": "shop", "database.history.kafka.bootstrap.servers": "kafka:9092"
+    + "topic.prefix": "shop", "schema.history.internal.kafka.bootstrap.servers": "kafka:9092"
+    = https://debezium.io/releases/2.0/release-notes
 compose-dollar error CREDENTIALS_REFUSED
     Docker Compose takes $NAME for a variable, and replaces it by nothing if it has no value. $$ is a dollar sign.
     - SASL_JAAS_CONFIG: ...PlainLoginModule required username="$ConnectionString" ...;

@@ -11,7 +11,7 @@ from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
-from kproxy.advice.lint.value import LineLayout
+from kproxy.advice.lint.value import ConfigValue, LineLayout
 from kproxy.base.diagnostic import Severity
 
 _VOTERS = "controller.quorum.voters"
@@ -61,7 +61,7 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_quorum(group)
         yield from check_cluster_ids(group)
         yield from check_addresses(group)
-        yield from check_replicas(group)
+        yield from check_replicas(group, setup)
         for broker in group:
             yield from check_number(broker)
             yield from check_copies(broker)
@@ -112,6 +112,7 @@ def check_voters_of_one(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     for address, ids in shared[:1]:
         text = f"the voters {', '.join(ids[:-1])} and {ids[-1]} have one address, {address}"
         yield finding("voter-address", value, broker, text, None, broker.line(_VOTERS, _example_voters(broker)))
+    yield from _check_pods(broker, value)
     is_machine = broker.family is ImageFamily.PROPERTIES and broker.layout is LineLayout.PROPERTY
     on_host = broker.container is not None and broker.container.uses_host_network
     hosts = {host_kind(address.rpartition(":")[0]) for address in nodes}
@@ -120,6 +121,21 @@ def check_voters_of_one(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         why = "In a container, localhost is the container itself: it finds no other controller there."
         line = broker.line(_VOTERS, _example_voters(broker))
         yield finding("voter-address", value, broker, text, None, line, why=why)
+
+
+def _check_pods(broker: BrokerConfig, value: ConfigValue) -> Iterator[LintDiagnostic]:
+    """Check that voters that are pods of a StatefulSet have the name of its headless Service."""
+    container = broker.container
+    if container is None or container.platform is not Platform.KUBERNETES or broker.copies < 2:
+        return
+    pod = re.compile(rf"{re.escape(container.name.partition('/')[0])}-\d+")
+    hosts = [address.rpartition(":")[0] for _, address in broker.voters]
+    bare = [host for host in hosts if pod.fullmatch(host) and host not in container.linked_services]
+    if bare:
+        text = f"{bare[0]} is the name of a pod alone, which other pods cannot resolve"
+        why = "A pod of a StatefulSet has the name POD.SERVICE, with its headless Service."
+        line = broker.line(_VOTERS, re.sub(rf"@({pod.pattern}):", r"@\1.<headless Service>:", value.text))
+        yield finding("voter-address", value, broker, text, None, line, severity=Severity.WARNING, why=why)
 
 
 def _example_voters(broker: BrokerConfig) -> str:
@@ -239,10 +255,28 @@ def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
                 yield finding("same-address-twice", endpoint.value, broker, text, edits, line)
 
 
-def check_replicas(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
+def _is_part(group: list[BrokerConfig], setup: Setup) -> bool:
+    """Check whether the ZooKeeper or a voter of these brokers is in no file: then brokers may be elsewhere too."""
+    names = {name.lower() for container in setup.containers for name in container.names}
+    for broker in group:
+        servers = [
+            part.strip() for part in broker.get("zookeeper.connect").partition("/")[0].split(",") if part.strip()
+        ]
+        for address in (*servers, *(address for _, address in broker.voters)):
+            host = address.lower().rpartition(":")[0] or address.lower()
+            if host_kind(host) is HostKind.NAME and host not in names and host.partition(".")[0] not in names:
+                return True
+    return False
+
+
+def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintDiagnostic]:
     """Check replication factors, where one Compose file has all brokers of the cluster."""
     brokers = [broker for broker in group if broker.is_broker]
     if not brokers or any(broker.container is None for broker in brokers):
+        return
+    if all(broker.container and broker.container.platform is Platform.COMPOSE for broker in brokers) and _is_part(
+        group, setup
+    ):
         return
     count = sum(broker.copies for broker in brokers)
     there = "but there is 1 broker" if count == 1 else f"but there are {count} brokers"

@@ -109,10 +109,9 @@ def _check_module(
     mechanism: str,
 ) -> Iterator[LintDiagnostic]:
     """Check that the login module exists, and is the one of the mechanism."""
-    package, name = entry.module.rpartition(".")[::2]
-    right_name = _IN_PACKAGES.get(name)
-    if right_name is not None and _KAFKAS_PACKAGE.fullmatch(package) and not entry.module.endswith(f".{right_name}"):
-        text = f"Kafka has no class {entry.module}: {name} is in another package"
+    right_name = _right_name(entry)
+    if right_name:
+        text = _no_class(entry)
         edits = change_module(value, entry.mechanisms[0]) if entry.mechanisms else None
         yield finding("jaas-module", value, owner, text, edits, f"...{right_name} required ...;")
         return
@@ -130,6 +129,18 @@ def _check_module(
     yield finding("jaas-module", value, owner, text, None, line)
 
 
+def _right_name(entry: JaasEntry) -> str:
+    """Return the end of the class's right name, if it names one of Kafka's modules in a wrong package."""
+    package, name = entry.module.rpartition(".")[::2]
+    right_name = _IN_PACKAGES.get(name, "")
+    is_wrong = _KAFKAS_PACKAGE.fullmatch(package) and not entry.module.endswith(f".{right_name}")
+    return right_name if is_wrong else ""
+
+
+def _no_class(entry: JaasEntry) -> str:
+    return f"Kafka has no class {entry.module}: {entry.module.rpartition('.')[2]} is in another package"
+
+
 def change_module(value: ConfigValue, mechanism: str) -> list[Edit] | None:
     """Return edits that make the login module of an entry the one of another mechanism of Kafka's own."""
     module = _KAFKAS.get(mechanism)
@@ -142,7 +153,7 @@ def change_module(value: ConfigValue, mechanism: str) -> list[Edit] | None:
 
 def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
     try:
-        parse_file(source.text)
+        entries = parse_file(source.text)
     except JaasError as error:
         index = min(error.index, max(len(source.text) - 1, 0))
         edits = None
@@ -154,3 +165,14 @@ def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
         text = f"the file {error.mistake.value}"
         line = 'NAME { MODULE required KEY="VALUE" ...; };'
         yield finding(_RULES[error.mistake], SourceLocation(source, index), source, text, edits, line)
+        return
+    for entry in entries:
+        if right_name := _right_name(entry):
+            start, end = entry.index, entry.index + len(entry.module)
+            package = entry.module.rpartition(".")[0].rpartition(".")[0]
+            is_written = source.text[start:end] == entry.module
+            edits = [Edit(source.name, start, end, f"{package}.{right_name}")] if is_written else None
+            text = _no_class(entry)
+            yield finding(
+                "jaas-module", SourceLocation(source, start), source, text, edits, f"...{right_name} required ...;"
+            )

@@ -134,9 +134,18 @@ def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             edits = listeners.add_entry(f"{endpoint.name}://:{endpoint.port}")
         else:
             edits = setting.remove_entry(endpoint.index)
-        text = f"{endpoint.name} is advertised, but listeners has only {', '.join(names)}"
-        line = broker.line(setting.key, "")
+        is_redpanda = broker.family is ImageFamily.REDPANDA
+        own, has = (_written_name(endpoint), "kafka_api") if is_redpanda else (endpoint.name, "listeners")
+        others = ", ".join(map(_written_name, broker.listeners) if is_redpanda else names)
+        text = f"{own} is advertised, but {has} has only {others}"
+        line = broker.line(setting.key, ",".join(other.text for other in broker.advertised if other is not endpoint))
+        if is_redpanda:
+            line = f"kafka_api: [..., {{name: {own}, address: 0.0.0.0, port: {endpoint.port_text}}}]"
         yield finding("advertised-unknown-listener", setting, broker, text, edits, line)
+
+
+def _written_name(endpoint: ListenerEndpoint) -> str:
+    return endpoint.text.partition("://")[0]
 
 
 def check_unadvertised_listeners(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:

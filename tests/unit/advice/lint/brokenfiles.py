@@ -156,6 +156,28 @@ HEALTHY = {
     "connector.json": DEBEZIUM,
 }
 
+POD_VOTERS = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: kafka}
+spec:
+  serviceName: kafka-headless
+  replicas: 2
+  template:
+    spec:
+      containers:
+        - name: kafka
+          image: apache/kafka:4.0.0
+          command: ["sh", "-c", "KAFKA_NODE_ID=${HOSTNAME##*-} exec /etc/kafka/docker/run"]
+          env:
+            - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+            - {name: KAFKA_PROCESS_ROLES, value: "broker,controller"}
+            - {name: KAFKA_LISTENERS, value: "PLAINTEXT://:9092,CONTROLLER://:9093"}
+            - {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD).kafka-headless:9092"}
+            - {name: KAFKA_CONTROLLER_LISTENER_NAMES, value: CONTROLLER}
+            - {name: KAFKA_CONTROLLER_QUORUM_VOTERS, value: "0@kafka-0:9093,1@kafka-1:9093"}
+"""
+
 
 def _case(
     name: str,
@@ -609,5 +631,76 @@ CASES = [
         "bootstrap.servers=boot-1.c1.kafka-serverless.eu-west-1.amazonaws.com:9098",
         gone=False,
         also=frozenset(["cloud-protocol"]),
+    ),
+    Case(
+        "a name of Debezium 1 beside one of Debezium 2",
+        {
+            "register.json": '{"config": {\n  "connector.class": "io.debezium.connector.mysql.MySqlConnector",\n'
+            '  "topic.prefix": "shop",\n  "database.history.kafka.bootstrap.servers": "kafka:9092"\n}}\n'
+        },
+        "connector-setting-renamed",
+        "database.history",
+        '"schema.history.internal.kafka.bootstrap.servers": "kafka:9092"',
+    ),
+    Case(
+        "Event Hubs without TLS, in .NET's settings",
+        {
+            "appsettings.json": '{\n  // of the shop\n  "Kafka": {\n'
+            '    "BootstrapServers": "shop.servicebus.windows.net:9093",\n'
+            '    "SecurityProtocol": "SaslPlaintext",\n    "SaslMechanism": "Plain",\n'
+            '    "SaslUsername": "$ConnectionString",\n    "SaslPassword": "hush"\n  }\n}\n'
+        },
+        "cloud-protocol",
+        "SecurityProtocol",
+        '"SecurityProtocol": "SaslSsl"',
+        gone=False,
+    ),
+    Case(
+        "Java's login in .NET's settings",
+        {
+            "appsettings.Production.json": '{"Kafka": {\n  "bootstrap.servers": "k.example.com:9092",\n'
+            '  "security.protocol": "SASL_SSL",\n  "sasl.mechanism": "PLAIN",\n'
+            f'  "sasl.jaas.config": "{SINGLE}"\n}}}}\n'
+        },
+        "foreign-setting",
+        "sasl.jaas",
+        "sasl.username and sasl.password instead",
+        gone=False,
+    ),
+    Case(
+        "ZooKeeper in .NET's connection strings",
+        {"appsettings.json": '{\n  "ConnectionStrings": {\n    "kafka": "zk.example.com:2181"\n  }\n}\n'},
+        "bootstrap-not-kafka",
+        '"kafka"',
+        "zk.example.com:9092",
+        gone=False,
+    ),
+    Case(
+        "a module of another package, in a file",
+        {"kafka_client_jaas.conf": JAAS.replace("plain.PlainLoginModule", "scram.PlainLoginModule")},
+        "jaas-module",
+        "LoginModule",
+        "org.apache.kafka.common.security.plain.Plain[hidden]",
+    ),
+    Case(
+        "voters by the names of pods alone",
+        {"kafka.yaml": POD_VOTERS},
+        "voter-address",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS",
+        '- {name: KAFKA_CONTROLLER_QUORUM_VOTERS, value: "0@kafka-0.<headless Service>:9093,'
+        '1@kafka-1.<headless Service>:9093"}',
+        gone=False,
+    ),
+    Case(
+        "an advertised name that Redpanda does not listen on",
+        {
+            "redpanda.yaml": "redpanda:\n  kafka_api:\n    - {name: internal, address: 0.0.0.0, port: 9092}\n"
+            "  advertised_kafka_api:\n    - {name: internal, address: rp.local, port: 9092}\n"
+            "    - {name: external, address: rp.example.com, port: 19092}\n"
+        },
+        "advertised-unknown-listener",
+        "advertised_kafka_api",
+        "kafka_api: [..., {name: external, address: 0.0.0.0, port: 19092}]",
+        gone=False,
     ),
 ]

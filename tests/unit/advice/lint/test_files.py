@@ -222,3 +222,49 @@ def test_who_can_connect() -> None:
         ("HOST", "no", "yes", "no"),
         ("LAN", "yes", "yes", "yes"),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if quorum %}\nprocess.roles=broker\n{% else %}\nbroker.id=1\n{% endif %}\nlisteners=PLAINTEXT://:9092\n",
+        "KafkaClient {\n{% if old %}\n  X required;\n{% endif %}\n  a.PlainLoginModule required u={{ u }};\n};\n",
+        "{{- if .Values.tls }}\nsecurity.protocol=SSL\n{{- end }}\nbootstrap.servers=k:9092\n",
+    ],
+)
+def test_a_template_is_not_judged(text: str) -> None:
+    read = report({"x.properties": text})
+    assert list(read.findings) == []
+    assert "is a template" in read.unreadable["x.properties"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "static_resources:\n  listeners:\n    - name: a\n      address: x\n    - name: b\n      address: y\n",
+        "- name: wait\n  command: kafka-topics --bootstrap-server k:9092 --command-config client.properties\n"
+        "  listeners: x\n  entries:\n  - name: again\n",
+    ],
+)
+def test_yaml_of_another_program_is_not_read_as_properties(text: str) -> None:
+    assert list(report({"envoy.yaml": text}).findings) == []
+
+
+def test_connectors_of_debezium_1_get_a_note() -> None:
+    text = """{"config": {"connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "database.server.name": "shop", "database.history.kafka.bootstrap.servers": "kafka:9092"}}"""
+    read = report({"register.json": text})
+    assert {(one.rule, one.severity) for one in read.findings} == {("connector-setting-renamed", Severity.NOTE)}
+    both = text.replace('"database.server.name": "shop"', '"database.server.name": "shop", "topic.prefix": "shop"')
+    assert [one.text.partition(" ")[0] for one in wrong(report({"register.json": both}))] == [
+        "database.history.kafka.bootstrap.servers"
+    ]
+
+
+def test_a_command_that_starts_a_broker_is_judged() -> None:
+    """Unlike one for tools: see the healthy files."""
+    text = (
+        "services:\n  kafka:\n    image: confluentinc/cp-kafka:7.9.0\n    command: sh -c /etc/confluent/docker/run\n"
+        "    environment:\n      KAFKA_BROKER_ID: 1\n      KAFKA_ZOOKEEPER_CONNECT: zk:2181\n"
+    )
+    assert "variable-missing" in {one.rule for one in wrong(report({"compose.yml": text}))}

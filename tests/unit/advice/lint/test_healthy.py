@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.lint.filekinds import FileKind
-from tests.unit.advice.lint import brokenfiles, examples, published
+from tests.unit.advice.lint import brokenfiles, examples, morepublished, published
 from tests.unit.advice.lint.helpers import report, shown
 
 EVERY = [
@@ -15,6 +15,7 @@ EVERY = [
     *((name, name, text) for name, text in examples.CLIENT.items()),
     *((name, name, text) for name, text in brokenfiles.HEALTHY.items()),
     *published.EXAMPLES,
+    *morepublished.EXAMPLES,
 ]
 
 

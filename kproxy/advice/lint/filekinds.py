@@ -98,7 +98,7 @@ _YAML = re.compile(r"^[ ]*[\w.-]+:[ ]*(#.*)?\r?$", re.MULTILINE)
 _YAML_NAME = re.compile(r".*\.ya?ml", re.DOTALL)
 _APPSETTINGS_NAME = re.compile(r"appsettings(\.[\w-]+)?\.json")
 # The files that kcat reads by itself, and those that are called after it.
-_LIBRDKAFKA_NAMES = re.compile(r"(.*[._-])?(kcat|kafkacat|librdkafka)(\.(conf|config|cfg))?")
+_LIBRDKAFKA_NAMES = re.compile(r"(.*[._-])?(kcat|kafkacat|librdkafka)[\w-]*(\.(conf|config|cfg))?")
 
 
 def recognise_kind(source: SourceFile) -> FileKind | None:

@@ -178,6 +178,11 @@ container-name-advertised warning CONTAINER_NAME_ADVERTISED
     The port is published for clients outside, but the name exists only in the containers' network.
     - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
     + KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092,HOST://localhost:19092
+pod-name-advertised error NAME_NOT_RESOLVED
+    Kubernetes gives a pod of a StatefulSet the name POD.SERVICE, with its headless Service, and resolves none shorter.
+    - {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME):9092"}
+    + {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME).kafka-headless:9092"}
+    = https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#stable-network-id
 loopback-advertised error LOOPBACK_ADVERTISED
     In another container, localhost is that container itself.
     - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092

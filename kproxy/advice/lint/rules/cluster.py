@@ -15,6 +15,8 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout
 from kproxy.base.diagnostic import Severity
 
 _VOTERS = "controller.quorum.voters"
+# Usual variables for the name of a pod.
+_POD_NAME = re.compile(r"\$\{(\w*POD_?NAME|HOSTNAME)\}")
 _FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 _OTHER_FACTORS = (
     "transaction.state.log.min.isr",
@@ -93,6 +95,12 @@ def check_copies(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         text = f"each of the {broker.copies} replicas has id {value.text}"
         yield finding("duplicate-node-id", value, broker, text, None, "(from the number in the pod's name)")
     for endpoint in broker.client_endpoints:
+        in_pod = broker.container is not None and broker.container.platform is Platform.KUBERNETES
+        if in_pod and endpoint.value is not None and _POD_NAME.fullmatch(endpoint.host):
+            text = f"{endpoint.name} advertises the name of the pod alone, which no other pod can resolve"
+            line = f"{endpoint.name}://{endpoint.host.replace('${', '$(').replace('}', ')')}"
+            line = f"{line}.<headless Service>:{endpoint.port_text}"
+            yield finding("pod-name-advertised", endpoint.value, broker, text, None, line)
         known = endpoint.kind in (HostKind.NAME, HostKind.IP, HostKind.LOOPBACK) and endpoint.port is not None
         if known and endpoint.value is not None:
             text = f"each of the {broker.copies} replicas advertises the same address, {endpoint.host}:{endpoint.port}"

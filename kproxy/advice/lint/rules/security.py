@@ -44,6 +44,10 @@ def _has_keystore(broker: BrokerConfig, listener: str) -> bool:
     return any(f"{prefix}{key}" in broker.settings or key in broker.settings for key in _KEYSTORES)
 
 
+# In variables of images, each underscore of SCRAM_SHA_512 becomes a dot; three of them are a hyphen.
+_DOTTED = re.compile(r"(listener\.name\.[^.]+\.)scram\.sha\.(256|512)\.", re.IGNORECASE)
+
+
 def check_prefixes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Check the prefixes of listeners and mechanisms, without which Kafka ignores a setting."""
     names = {endpoint.name for endpoint in broker.listeners} | set(broker.controller_names)
@@ -64,7 +68,12 @@ def check_prefixes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         right = f"listener.name.{name.lower()}.{mechanism.lower() if is_mechanism else mechanism}" + (
             rest and f".{rest}"
         )
-        if key != right:
+        if (dotted := _DOTTED.match(key)) is not None:
+            right = f"{dotted[1].lower()}scram-sha-{dotted[2]}.{key[dotted.end() :]}"
+            text = f"{value.key} has the mechanism with dots: Kafka reads {right}"
+            fix = broker.variable_for(right)
+            yield finding("listener-prefix", value, broker, text, value.rename_key(fix), fix)
+        elif key != right:
             text = f"{value.key} has capitals in its prefix: Kafka reads {right}"
             yield finding("listener-prefix", value, broker, text, value.rename_key(right), right)
         elif name.upper() not in names and has_listeners and broker.family is ImageFamily.PROPERTIES:

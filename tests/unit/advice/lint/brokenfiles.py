@@ -703,4 +703,24 @@ CASES = [
         "kafka_api: [..., {name: external, address: 0.0.0.0, port: 19092}]",
         gone=False,
     ),
+    Case(
+        "the name of a pod alone",
+        {
+            "kafka.yaml": changed(POD_VOTERS, "$(POD).kafka-headless", "$(POD)", "0@kafka-0:9093,1@kafka-1:9093", "")
+            .replace("name: POD,", "name: POD_NAME,")
+            .replace("$(POD)", "$(POD_NAME)")
+        },
+        "pod-name-advertised",
+        "KAFKA_ADVERTISED_LISTENERS",
+        "PLAINTEXT://$(POD_NAME).<headless Service>:9092",
+        gone=False,
+        also=frozenset(["quorum-missing"]),
+    ),
+    Case(
+        "a mechanism with dots in a prefix",
+        {"server.properties": changed(SCRAM, ".scram-sha-512.sasl", ".scram.sha.512.sasl")},
+        "listener-prefix",
+        "scram.sha.512",
+        "listener.name.external.scram-sha-512.sasl.jaas.config=[hidden];",
+    ),
 ]

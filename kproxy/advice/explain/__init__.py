@@ -6,6 +6,7 @@ explanation    `explain`: from a stream to an `Explanation`; its JSON
 linereader     lines of a text of any size, in bounded memory
 patterns       the messages of `remedies`, prepared for the search
 search         the records of a text, and their matches counted
+languages      what operating systems say in other languages than English
 wrapping       lines that a narrow window has broken within a message
 shapes         records without what no answer depends on, so that each is examined once
 matches        the messages that a record contains
@@ -14,6 +15,7 @@ unlisted       failures in words that no table has
 subject        whether lines are about Kafka, or about another system
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown
 numbers        sizes that are another protocol's first bytes
+endings        when a connection has ended: as soon as it was ready, or during its login
 codes          Kafka's error codes
 hostnames      small signs in the names of hosts: containers, machines of clouds, personal computers
 refine         faults that an address and its port show, together with the message

@@ -31,7 +31,7 @@ _UNPORTED = re.compile(
 _RESOLVER = re.compile(r" on \[?[0-9A-Fa-f.:]{2,45}\]?:53\b")
 # The tenth address of the range for Services is the resolver's: kubeadm, k3s, EKS and AKS choose it.
 _CLUSTER_RESOLVER = re.compile(r" on (?:10|172|192)\.\d{1,3}\.\d{1,3}\.10:53\b")
-_LOCAL_END = re.compile(r"(?<=tcp )[\[\]0-9A-Fa-f.:]{3,50}->")
+_LOCAL_END = re.compile(r"(?<=tcp )[\w\[\]%.:-]{3,120} ?-> ?")
 # A scheme that the client takes for a part of the name. librdkafka and ruby-kafka put one before an address themselves.
 _SCHEME = re.compile(
     r"(?:\blookup |resolve '|ENOTFOUND |EAI_AGAIN |lookup failed for |UnknownHostException: |dial tcp: address |\[)"
@@ -86,6 +86,9 @@ _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII
 _SERVERS = re.compile(
     r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:, ?[^\s\]\"';,]{3,200}){0,20})"
+)
+_CONTACTED = re.compile(
+    r"etching (?:cluster metadata from kafka://|metadata for .{1,250}? from broker )([^\s\"',]{3,255})"
 )
 _BOOTSTRAP = re.compile(
     r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
@@ -214,6 +217,12 @@ def bootstrap_servers(line: str) -> list[str]:
     for match in _SERVERS.finditer(line):
         servers += addresses(match[1].replace("://", ": "))
     return servers
+
+
+def contacted_server(line: str) -> str:
+    """Return the address that a client asks for metadata, as Sarama and ruby-kafka log it; empty if there is none."""
+    match = _CONTACTED.search(line)
+    return next(iter(addresses(match[1])), "") if match else ""
 
 
 def protocol_setting(line: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
-from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of, protocol_setting
+from kproxy.advice.explain.endings import faults_at_login, message_of_end
+from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, contacted_server, facts_of, protocol_setting
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import WRAPPERS, MessagePattern, patterns_by_word
 from kproxy.advice.explain.progress import answered_client
@@ -26,7 +27,7 @@ from kproxy.base.faults import Fault, fault_set
 MOST_SERVERS = 20
 # Keeps the words of lines, and the ends of lines.
 WORD_BYTES = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte in b"_\n") else 32 for byte in range(256))
-_NUMBERED = frozenset((b"size", b"length", b"key", b"apiKey", b"apikey"))
+_NUMBERED = frozenset((b"size", b"length", b"key", b"apiKey", b"apikey", b"successful"))
 # Loggers of brokers: brokers log some messages in the same words as clients.
 _BROKER_LOGGER = re.compile(
     r"kafka\.network\.|kafka\.server\.|SocketServer|KafkaServer|\[BrokerServer|NodeToControllerChannelManager|"
@@ -41,6 +42,7 @@ _KAFKA_ERROR_WORD = re.compile(
     r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
+_FRAME = re.compile(r"\s{1,40}at (?:new |async )?[\w.$<>/]{1,200} ?\(")
 _SETTING = re.compile(rb"\s*[a-z][\w.]{2,80} = ")
 
 
@@ -81,6 +83,8 @@ class RecordMatches:
     matches: tuple[tuple[int, MessageMatch], ...] = ()
     servers: tuple[tuple[int, str], ...] = ()
     """The bootstrap servers in settings and on command lines."""
+    contacts: tuple[tuple[int, str], ...] = ()
+    """The addresses that a client asks for metadata: bootstrap servers, as long as no broker has answered."""
     protocols: tuple[str, ...] = ()
     """The values of `security.protocol` in settings, in small letters."""
     answers: tuple[tuple[int, str], ...] = ()
@@ -106,6 +110,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
     foreign = foreign and not sure
     servers: list[tuple[int, str]] = []
+    contacts: list[tuple[int, str]] = []
     record_matches: list[tuple[int, MessageMatch]] = []
     protocols: list[str] = []
     answers: list[tuple[int, str]] = []
@@ -119,6 +124,8 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             answers.append((index, client))
         if kafka_like or "bootstrap" in line:
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
+        if kafka_like and b"etching " in raw and (server := contacted_server(line)):
+            contacts.append((index, server))
         if _SETTING.match(raw):
             continue  # clients and brokers log all their settings: a name there is no message
         following = record_text if b"OutOfMemoryError" in raw or b"{kpro_req" in raw else ""
@@ -133,7 +140,9 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
             record_matches.append((index, match))
     _attribute_to_other_server([match for _, match in record_matches])
-    return RecordMatches(tuple(record_matches), tuple(servers), tuple(protocols), tuple(answers), conditional_lines)
+    return RecordMatches(
+        tuple(record_matches), tuple(servers), tuple(contacts), tuple(protocols), tuple(answers), conditional_lines
+    )
 
 
 def _attribute_to_other_server(matches: Sequence[MessageMatch]) -> None:
@@ -249,12 +258,16 @@ def _match_line(
         default=None,
     )
     code = codes.find_code(line) if kafka_like or _names_code(line) else None
+    if _FRAME.match(line) and (best is None or best.is_general):
+        return  # the name of an error in the frame that makes it: `at new BrokerNotAvailableError (…)`
     if best is None and (code is None or foreign):
         decoded = numbers.decode(line) if kafka_like and not words.isdisjoint(_NUMBERED) else None
         if decoded:
             yield MessageMatch((decoded.fault,), None, None, decoded, facts_of(line))
         return
+    best = message_of_end(best, line) if best else None
     faults = _narrowed(best, patterns) if best else (code.fault,) if code and code.fault else ()
+    faults = faults_at_login(best, faults, line) if best else faults
     if code and code.fault and ((best and best.text in WRAPPERS) or (len(faults) > 1 and codes.has_title(line))):
         faults = (code.fault,)
     decoded = None

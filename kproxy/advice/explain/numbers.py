@@ -11,6 +11,8 @@ from kproxy.protocol.wire.greeting import Greeting, recognise
 
 _SIZE = re.compile(r"(?:size|length|size =|length:) (-?\d{1,10})\b")
 _KEY = re.compile(r"(?i)\bapi ?key[ :=]{1,3}(-?\d{1,6})\b")
+# Sarama shows the first four bytes of an answer to a login so.
+_BYTES = re.compile(r"\[(\d{1,3}) (\d{1,3}) (\d{1,3}) (\d{1,3})\]")
 # As Java and Erlang (brod) print them: the versions that the client wants, and those of the broker.
 _RANGES = (
     re.compile(r"in range \[(\d{1,4}), ?(\d{1,4})\]\. The supported range is \[(\d{1,4}), ?(\d{1,4})\]"),
@@ -84,6 +86,10 @@ def decode(line: str) -> DecodedNumber | None:
     """Decode the first number of a line that is another protocol's bytes."""
     for match in _SIZE.finditer(line):
         if decoded := decode_size(int(match[1])):
+            return decoded
+    for match in _BYTES.finditer(line):
+        values = [int(value) for value in match.groups()]
+        if max(values) < 256 and (decoded := decode_size(int.from_bytes(values, signed=True))):
             return decoded
     for match in _KEY.finditer(line):
         if decoded := decode_key(int(match[1])):

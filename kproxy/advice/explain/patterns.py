@@ -59,7 +59,12 @@ _AROUND = frozenset(
     )
 )  # fmt: skip
 # Those whose reason is a code of Kafka in the same line.
-WRAPPERS = frozenset({"FindCoordinator response error"})
+WRAPPERS = frozenset(
+    {
+        "FindCoordinator response error",
+        "The metadata response from the cluster reported a recoverable issue with correlation id",
+    }
+)
 _BEFORE_A_FRAME = (" … at ", " … thread '", "{kpro_req … ")
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18

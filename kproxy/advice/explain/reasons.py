@@ -77,8 +77,9 @@ def heading_of_note(note: str) -> str:
 def _reasons(cause: Cause) -> list[str]:
     """Return the notes of messages that are reasons themselves, or else what the address shows."""
     patterns = (match.pattern for match in cause.matches if match.pattern)
-    notes = [pattern.note for pattern in patterns if pattern.note and not pattern.is_general]
-    return list(dict.fromkeys(notes)) or _shown_by_address(cause)
+    notes = dict.fromkeys(pattern.note for pattern in patterns if pattern.note and not pattern.is_general)
+    longest = [note for note in notes if not any(other != note and other.startswith(note) for other in notes)]
+    return longest or _shown_by_address(cause)
 
 
 def _shown_by_address(cause: Cause) -> list[str]:

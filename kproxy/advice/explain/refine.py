@@ -22,6 +22,8 @@ _NAMES = frozenset({Fault.NAME_NOT_RESOLVED, Fault.DNS_SILENT})
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 # The client's own machine has a route to itself, and answers.
 _NOT_ON_LOOPBACK = frozenset({Fault.NO_ROUTE, Fault.FILTERED})
+# The client's own machine has no address of the family, or no free port.
+_LOCAL_END = (Fault.IPV6_ONLY, Fault.TOO_MANY_FILES)
 # What a message may mean if a connection has ended too early.
 _ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fault.NOT_KAFKA})
 # What no client meets after a broker's answer: each broker's listener of that name speaks the same protocol.
@@ -70,7 +72,9 @@ def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
     if match.facts.bootstrap is None and servers and not _is_chosen(match, servers):
         match = replace(match, facts=replace(match.facts, bootstrap=False))
-    if _NAMES.issuperset(match.faults):
+    if match.faults == _LOCAL_END and is_ip(host_of(match.facts.address)):
+        faults: tuple[Fault, ...] = (_LOCAL_END[not match.facts.address.startswith("[")],)
+    elif _NAMES.issuperset(match.faults):
         faults = _faults_of_name(match, servers)
     elif Fault.NAME_NOT_RESOLVED in match.faults and _is_container_id(match.facts.address):
         faults = (Fault.CONTAINER_NAME_ADVERTISED,)  # such a name is never chosen

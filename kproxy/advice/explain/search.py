@@ -9,6 +9,7 @@ from functools import cache
 
 from kproxy.advice.explain import codes
 from kproxy.advice.explain.facts import LineFacts
+from kproxy.advice.explain.languages import in_english
 from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.progress import LITERALS as _SIGNS_OF_ANSWERS
@@ -27,6 +28,8 @@ _MOST_CLIENTS = 100
 _MOST_OF_A_KIND = 200
 _MOST_EXAMINED = 20_000
 _MOST_KINDS = 20_000
+# The lines with other letters than ASCII that are put into English, of those without a word of a message.
+_MOST_FOREIGN = 20_000
 _NO_WORDS: frozenset[bytes] = frozenset()
 # The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
 _HEAD_BYTES = 16 * 1024
@@ -50,6 +53,9 @@ _OTHER_LITERALS = {
     b"kafkacat": (b"kafkacat",),
     b"brokers": (b"ootstrap brokers:",),
     b"unregistered": (b"(unregistered)",),
+    b"fetching": (b"fetching metadata for",),
+    b"Fetching": (b"Fetching cluster metadata from",),
+    b"successful": (b"SASL authentication successful with broker",),
     **_SIGNS_OF_ANSWERS,
 }
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
@@ -93,7 +99,8 @@ class SearchResult:
 
     def add_record(self, record: RecordMatches, first: int) -> None:
         """Add what a record contains, whose first line has this number."""
-        for index, server in record.servers:
+        # Before an answer, a client knows no other addresses.
+        for index, server in (*record.servers, *(() if self.answers else record.contacts)):
             if len(self.bootstrap_servers) < MOST_SERVERS:
                 self.bootstrap_servers.setdefault(server, first + index)
         self.protocols.update(record.protocols)
@@ -112,6 +119,7 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     literals = _literals()
     interesting = frozenset(literals)
     head = b""
+    foreign_lines = 0
     for block in rejoined(blocks, spans_of):
         if not block:
             continue
@@ -120,7 +128,12 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
         words = b"\n".join(block).translate(WORD_BYTES).split(b"\n")
         for line, of_line in zip(block, words, strict=True):
             words_hit = interesting.intersection(of_line.split())
-            records.add_line(line, words_hit if words_hit and _has_literal(line, words_hit, literals) else _NO_WORDS)
+            hit = words_hit if words_hit and _has_literal(line, words_hit, literals) else _NO_WORDS
+            if not line.isascii() and (hit or foreign_lines < _MOST_FOREIGN):
+                foreign_lines += 1
+                if (english := in_english(line)) is not line:
+                    line, hit = english, interesting.intersection(english.translate(WORD_BYTES).split())
+            records.add_line(line, hit)
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
         result.conditional.clear()

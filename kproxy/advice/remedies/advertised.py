@@ -55,7 +55,6 @@ network, an old one, or its own.
 Check: Compare `getent hosts NAME` on the client's machine and on the broker.
 Fix: Correct the name in DNS or in `/etc/hosts`. Or run kproxy with the broker's real address in `--map`.
 java> Connection to node … could not be established. Node may not be available.
-java> Bootstrap broker … disconnected
 librdkafka> Connect to … failed: Connection refused
 kafka-python> unable to connect: …
 

@@ -104,6 +104,8 @@ rskafka> Invalid SASL config
 any> is an invalid SASL mechanism
 any> Invalid security protocol given
 any> Invalid security sasl mechanism given
+kafkajs!> Cannot read property 'toUpperCase' of undefined
+kafkajs!> Cannot read properties of undefined (reading 'toUpperCase')
 java!> configuration enables SASL, mechanism must be non-null and non-empty string
 schema-registry!> SASL_SSL Kafka endpoints are supported
 Note: Each address in the list must be HOST:PORT, and its protocol that of `kafkastore.security.protocol`.

@@ -20,6 +20,7 @@ MESSAGES = parse_messages(
 == {_UNREACHABLE}
 Note: The client has failed to connect. The words after it, or a line around it, have the reason.
 librdkafka!> Failed to connect to broker at …: …
+kafka-go!> Failed to get controller., OriginalError
 librdkafka> Connect to … failed: …
 librdkafka!> Failed to get cluster metadata
 librdkafka!> No brokers available for
@@ -126,6 +127,25 @@ any!> kpro_req, … closed
 any!> {{kpro_req … closed}}
 proxy!> failed to read SASL handshake header
 proxy!> failed to read SASL handshake payload
+
+== plaintext-to-tls login-needed tls-to-plaintext closed not-kafka
+Note:
+sarama> kafka: client has run out of available brokers to talk to: EOF
+sarama> client/metadata got error from broker … while fetching metadata: EOF
+sarama> client/metadata got error from broker … while fetching metadata: unexpected EOF
+
+== plaintext-to-tls login-needed port-closed silent closed filtered
+Note: If nothing listens at the address, clients since 1.0 say `could not be established` in the line before. Without that line, a
+server has accepted the connection and ended it: mostly the client and the listener differ in TLS or SASL.
+java> Bootstrap broker … disconnected
+
+== plaintext-to-tls not-kafka closed
+Note: A server has accepted the connection and ended it in place of its first answer.
+java> Cancelled in-flight API_VERSIONS request with correlation id … due to node … being disconnected
+
+== login-needed closed
+Note: The server has answered the client's first request, and ended the connection at the second one.
+java> Cancelled in-flight METADATA request with correlation id … due to node -… being disconnected
 
 == closed
 Note: The connection ends during the login. The broker has not refused the password in words: it is stopping, or a device

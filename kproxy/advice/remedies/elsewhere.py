@@ -29,6 +29,7 @@ any!> received SASL token. Zookeeper Client will go to AUTH_FAILED state
 any!> SASL authentication with Zookeeper Quorum member failed
 any!> KeeperErrorCode = AuthFailed
 any!> sname is zookeeper/
+any!> but the Zookeeper client code does not currently support obtaining a password
 Note: ZooKeeper forbids the operation: its nodes belong to another login (`zookeeper.set.acl`).
 any!> KeeperErrorCode = NoAuth
 Note: A disk of the broker is full.
@@ -62,6 +63,12 @@ schema-registry!> Error retrieving Avro schema for id
 schema-registry!> Error retrieving Avro unknown schema for id
 schema-registry!> Error registering Avro schema
 schema-registry!> Error deserializing Avro message for id
+Note: The topic has fewer replicas than Schema Registry wants, because there are fewer brokers: it works. In production, add
+brokers and replicas.
+any!> which is less than the desired one of …crucial to add more brokers
+schema-registry> which is less than the desired one of
+schema-registry!> The replication factor of the …topic … is less than the desired one of
+schema-registry!> The replication factor of topic … is less than the desired one of
 Note: The broker has failed to process the request, and says no more: its own log has the reason.
 java> UnknownServerException: …
 java!> The server experienced an unexpected error when processing the request
@@ -141,6 +148,13 @@ java!> cannot be cast to class org.apache.kafka.common.serialization
 Note: The start script is for another version of Java than the one that is installed.
 any?> Unrecognized VM option
 any?> Could not create the Java Virtual Machine
+Note: A channel of the application has no configuration, or its name is misspelt (`mp.messaging.incoming.NAME` and
+`mp.messaging.outgoing.NAME`), so the application does not start.
+java!> SRMSG00019
+java!> Unable to connect an emitter with the channel
+java!> SRMSG00018
+java!> SRMSG00072
+java!> No channel found for name
 Note: The port of JMX is in use: in a broker's container, call the tools with an empty `JMX_PORT` and `KAFKA_JMX_OPTS`.
 any?> AgentConfigurationError
 any?> java.rmi.server.ExportException: Port already in use
@@ -175,6 +189,7 @@ java> InvalidStateStoreException
 java!> TaskCorruptedException
 Note: The name of a topic is empty or not allowed: it has 1 to 249 letters, digits, `.`, `_` and `-`.
 java> Error while fetching metadata with correlation id … : {…=INVALID_TOPIC_EXCEPTION}
+java!> The metadata response from the cluster reported a recoverable issue with correlation id … : {…=INVALID_TOPIC_EXCEPTION}
 java!> Metadata response reported invalid topics
 java!> InvalidTopicException: …
 java!> is illegal, it contains a character other than ASCII alphanumerics

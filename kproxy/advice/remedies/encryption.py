@@ -55,7 +55,6 @@ java!> java.lang.OutOfMemoryError: Direct buffer memory … at org.apache.kafka.
 java> The AdminClient thread has exited.
 java> InvalidReceiveException: Invalid receive (size = 352518912 larger than …)
 java> InvalidReceiveException: Invalid receive (size = 352518400 larger than …)
-java> Bootstrap broker … disconnected
 java> Failed to update metadata after … ms
 java> Call(callName=…, deadlineMs=…) timed out at …
 java> Topic … not present in metadata after … ms

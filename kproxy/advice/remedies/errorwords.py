@@ -118,8 +118,10 @@ franz-go> invalid attempt to begin a transaction with a non-transactional client
 sarama!> transaction manager: transaction is not ready
 sarama!> transaction manager: invalid transition attempted
 sarama!> transaction manager: you need to add TransactionalID to producer
-librdkafka> Local: Fatal error
 librdkafka> Local: Inconsistent state
+Note: The client has ended itself after a fatal error, and the reason is in another line: as a producer, its sequence or
+transaction is no longer valid; as a consumer with `group.instance.id`, another instance has the same id. Create the client anew.
+librdkafka> Local: Fatal error
 
 == record-too-large
 any?> The request included message batch larger than the configured segment size on the server

@@ -11,7 +11,6 @@ Check: The broker's log says `Unexpected Kafka request of type METADATA during S
 Fix: Set `security.protocol` of the client to `SASL_PLAINTEXT` or `SASL_SSL`, and `sasl.mechanism` and the
 credentials. Or give the credentials to kproxy (`--sasl`).
 java> Cancelled in-flight METADATA request with correlation id …
-java> Bootstrap broker … disconnected
 java> Timed out waiting for a node assignment
 librdkafka> Disconnected: verify that security.protocol is correctly configured
 kafka-python> KafkaConnectionError: socket disconnected
@@ -33,16 +32,18 @@ Check: `listener.security.protocol.map` of the broker shows the protocol of the 
 Fix: Set `security.protocol` of the client to `PLAINTEXT` or `SSL`, or connect to the port of a SASL listener.
 java> Unexpected handshake request with client mechanism …, enabled mechanisms are []
 java> IllegalSaslStateException: Unexpected handshake request with client mechanism
-java> Request is not valid given the current SASL state.
 librdkafka> Broker: Request not valid in current SASL state
 librdkafka!> mechanism handshake failed: Broker: Request not valid in current SASL state: broker's supported mechanisms
 kafka-python> SaslHandshake failed: IllegalSaslStateError
 kafka-python> IllegalSaslStateError
 aiokafka> IllegalSaslStateError
-kafkajs> Request is not valid given the current SASL state
 franz-go> ILLEGAL_SASL_STATE: …
 sarama> kafka server: This most likely occurs because of a request being malformed by the client library
 sarama> kafka server: Request is not valid given the current SASL state
+Note: If the connection has worked before, its login has expired (`connections.max.reauth.ms` of the broker), and the client
+does not log in again: update the client.
+any> Request is not valid given the current SASL state
+Note:
 
 == sasl-mechanism: The broker has not enabled the SASL mechanism
 The client logs in with a mechanism that the listener does not offer.

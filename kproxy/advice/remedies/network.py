@@ -15,7 +15,6 @@ otherwise, run kproxy: it dials the reachable address instead. Inside a containe
 java> Connection to node … could not be established. Node may not be available.
 java> Connection to node … could not be established
 java> Connection to node … could not be established. Broker may not be available.
-java> Bootstrap broker … disconnected
 java> Timed out waiting for a node assignment
 java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
@@ -56,7 +55,6 @@ Check: `nc -vz -w 5 HOST PORT` from the client's machine ends with a timeout.
 Fix: Connect the VPN, or open the port in the firewall. Or run kproxy with addresses that the client's machine can
 reach (`--map`), or along a machine that reaches the brokers (`--via`).
 java> Disconnecting from node … due to socket connection setup timeout. The timeout value is … ms.
-java> Bootstrap broker … disconnected
 java> Timed out waiting for a node assignment
 java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
@@ -167,8 +165,6 @@ none, the connection did not reach a broker.
 Fix: Compare the client's `security.protocol` with the listener's protocol in `listener.security.protocol.map` of the
 broker.
 java> Connection to node … terminated during authentication
-java> Bootstrap broker … disconnected
-java> Cancelled in-flight API_VERSIONS request with correlation id … due to node … being disconnected
 java?> java.io.EOFException
 java?> java.io.IOException: Connection reset by peer
 java> Timed out waiting for a node assignment

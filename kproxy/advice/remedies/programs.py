@@ -54,6 +54,9 @@ from your machine.
 java!> Error while creating AdminClient for Cluster
 java!> Error while creating AdminClient for the cluster
 java!> Failed to collect cluster … info
+Note: ClickHouse's consumer has been given no partition: it does not reach the brokers or the group's coordinator (lines of
+`StorageKafka` with `rdk:` have the reason), or the group has more consumers than the topic has partitions.
+librdkafka!> Can't get assignment
 Note:
 java!> Sending batch to Kafka failed. Will retry after a delay
 Note: This is the producer or consumer of Kafka 0.8, which brokers since Kafka 4.0 no longer understand.

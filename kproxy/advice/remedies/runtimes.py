@@ -31,6 +31,18 @@ any?> Unknown host
 any*> Can't resolve address
 any?> Could not resolve hostname
 any?> nor servname provided
+any*> [Errno 11001]
+any*> [Errno -2]
+any*> [Errno -5]
+any*> os error 11001
+any*> Der Name oder der Dienst ist nicht bekannt
+any*> Es ist kein solcher Host bekannt
+any*> Nombre o servicio desconocido
+any*> Host desconocido
+any*> Nom ou service inconnu
+any*> Nome o servizio sconosciuto
+any*> Host sconosciuto
+any*> Naam of dienst is niet bekend
 any*> nxdomain
 any*> Could not resolve host
 any*> Host not found
@@ -40,6 +52,8 @@ any*> server misbehaving
 any*> getaddrinfo EAI_AGAIN
 any*> EAI_AGAIN
 any*> Temporary failure in name resolution
+any*> [Errno -3]
+any*> Errore temporaneo nella risoluzione del nome
 
 == dns-silent
 any*> read udp …:53: i/o timeout
@@ -54,6 +68,16 @@ any?> ConnectionRefused
 any*> econnrefused
 any*> [Errno 111]
 any*> [Errno 61]
+any*> [Errno 10061]
+any*> [WinError 10061]
+any*> [WinError 1225]
+any*> os error 111
+any*> os error 10061
+any*> Verbindungsaufbau abgelehnt
+any*> da der Zielcomputer die Verbindung verweigerte
+any*> Connessione rifiutata
+any*> Rifiuto persistente del computer di destinazione
+any*> Verbinding is geweigerd
 any*> No connection could be made because the target machine actively refused it
 
 == filtered
@@ -68,11 +92,28 @@ any*> etimedout
 any*> timed out while connecting
 any*> did not properly respond after a period of time
 any*> Connecting to broker timed out
+any*> [Errno 110]
+any*> [Errno 10060]
+any*> [WinError 10060]
+any*> [WinError 121]
+any*> os error 110
+any*> os error 10060
+any*> da die Gegenstelle nach einer bestimmten Zeitspanne nicht
+any*> Connessione scaduta
 
 == no-route
 any*> ehostunreach
 any*> Host is unreachable
 any*> [Errno 113]
+any*> [Errno 101]
+any*> [WinError 10065]
+any*> [WinError 10051]
+any*> os error 113
+any*> os error 101
+any*> Keine Route zum Zielrechner
+any*> Das Netzwerk ist nicht erreichbar
+any*> Nessun instradamento per l'host
+any*> La red es inaccesible
 any*> No route to host
 any*> no route to host
 any*> EHOSTUNREACH
@@ -87,7 +128,22 @@ any*> was attempted to an unreachable host
 Note: The address is empty: the metadata has none for the leader, because the partition has no leader, or because the
 topic does not exist yet. The next attempt works if the topic is only just being created.
 any*> dial tcp :0
-any?> connect EADDRNOTAVAIL
+any*> dial tcp :0: connect: can't assign requested address
+any*> dial tcp :0: connect: cannot assign requested address
+
+== ipv6-only too-many-files
+Note: The client's machine has no free local port, because connections are opened and closed all the time (`ss -s` counts
+them): keep clients and their connections. Or it has no address of the family (IPv4 or IPv6) of the broker's address.
+any*> connect EADDRNOTAVAIL
+any*> can't assign requested address
+any*> cannot assign requested address
+any*> Cannot assign requested address
+any*> Can't assign requested address
+any?> eaddrnotavail
+any?> EADDRNOTAVAIL
+any*> [Errno 99]
+any*> [WinError 10049]
+any*> os error 99
 
 == closed plaintext-to-tls login-needed tls-to-plaintext not-kafka
 any*> connection reset by peer
@@ -107,6 +163,12 @@ any?> socket closed
 any?> Socket closed
 any?> econnreset
 any?> [Errno 104]
+any?> [WinError 10054]
+any?> [Errno 10054]
+any?> os error 104
+any?> os error 10054
+any?> vorhandene Verbindung wurde vom Remotehost geschlossen
+any?> Connessione interrotta dal corrispondente
 any?> An established connection was aborted by the software in your host machine
 
 == plaintext-to-tls tls-to-plaintext
@@ -230,6 +292,7 @@ any*> alert certificate unknown
 == client-certificate-missing tls-version
 Note: A broker that asks for a client certificate and receives none may end the handshake like this.
 any?> ossl_statem_client_read_transition:unexpected message
+any*> local error: tls: unexpected message
 any?> SSL routines::unexpected message
 any?> ssl3_get_message:unexpected message
 any?> tls_process_server_certificate:unexpected message
@@ -261,14 +324,19 @@ any*> ca md too weak
 any?> SSLHandshakeException
 any?> TLS handshake failed
 any?> Authentication failed, see inner exception
-any*> local error: tls: unexpected message
 any*> local error: tls: bad record MAC
+Note: The server ends the TLS handshake with an error of its own: a route, gateway or load balancer has no server of the name
+that the client sends (SNI), or the server cannot use its key or certificate. Use the name that the route has, and look into the
+server's log.
 any*> remote error: tls: internal error
 any*> remote error: tls: unrecognized name
 any*> alert internal error
 any*> alert unrecognized name
 any*> Received fatal alert: internal_error
 any*> Received fatal alert: unrecognized_name
+any*> TLSV1_ALERT_INTERNAL_ERROR
+any*> TLSV1_UNRECOGNIZED_NAME
+Note:
 any?> Remote host terminated the handshake
 any?> Remote host closed connection during handshake
 

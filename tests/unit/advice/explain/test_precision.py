@@ -254,7 +254,7 @@ def test_the_thread_of_librdkafka_does_not_make_a_broker_a_bootstrap_server() ->
             "as another principal",
         ),
         (
-            '{"message":"[kafka] rdkafka: [thrd:ssl://10.7.53.125:9093/bootstrap]: ssl://10.7.53.125:9093/bootstrap: Disconnected (after 179ms in state UP)"}',
+            '{"message":"[kafka] rdkafka: [thrd:ssl://10.7.53.125:9093/bootstrap]: ssl://10.7.53.125:9093/bootstrap: Disconnected (after 179123ms in state UP)"}',
             "A connection that was in use has ended",
         ),
         (
@@ -271,7 +271,7 @@ def test_the_first_line_names_what_the_words_or_the_logger_show(text: str, headi
 
 def test_a_summary_of_all_brokers_belongs_to_no_address() -> None:
     lines = (
-        "%3|1|FAIL|rdkafka#p-1| [thrd:ssl://a.example:9093/bootstrap]: ssl://a.example:9093/bootstrap: Disconnected (after 9ms in state UP)",
+        "%3|1|FAIL|rdkafka#p-1| [thrd:ssl://a.example:9093/bootstrap]: ssl://a.example:9093/bootstrap: Disconnected (after 9000ms in state UP)",
         "%3|1|ERROR|rdkafka#p-1| [thrd:ssl://b.example:9093/bootstrap]: 3/3 brokers are down",
     )
 

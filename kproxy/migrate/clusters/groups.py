@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ _HAS_MEMBERS = frozenset({
     ErrorCode.NON_EMPTY_GROUP, ErrorCode.STALE_MEMBER_EPOCH,
 })  # fmt: skip
 _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.2
+# The first versions of OffsetFetch and FindCoordinator whose requests name many groups.
+_WITH_MANY_GROUPS, _WITH_MANY_COORDINATORS = 8, 4
 _LAST_VERSION_WITH_NAMES = 9  # newer OffsetFetch and OffsetCommit name topics by id
 
 
@@ -161,19 +164,46 @@ class GroupOffsetsClient:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._coordinators: dict[str, int] = {}
+        self._prefetched: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def read(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
         """Return the selected groups that have committed offsets, or whose offsets cannot be read."""
         listed = {group.name: group for group in list_groups(self._admin) if is_selected(group.name)}
         self._coordinators |= {name: group.node for name, group in listed.items()}
+        self.prefetch(group.name for group in listed.values() if group.kind != SHARE)
         groups = [self._with_positions(group) for _, group in sorted(listed.items())]
         return [group for group in groups if group.positions or group.unreadable]
+
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Read the positions of many groups, none of them a share group; `read_positions` returns them once.
+
+        A request has many groups (KIP-709), and so has one for coordinators (KIP-699). Without effect with brokers
+        before Kafka 3.0, and for a group whose coordinator returns an error: `read_positions` asks for it alone.
+        """
+        from kafka.protocol.consumer import OffsetFetchRequest as Request
+
+        if self._admin.api_version(Request) < _WITH_MANY_GROUPS:
+            return
+        names = list(names)
+        self._find_coordinators([name for name in names if name not in self._coordinators])
+        names_by_node: defaultdict[int, list[str]] = defaultdict(list)
+        for name in names:
+            if name in self._coordinators:
+                names_by_node[self._coordinators[name]].append(name)
+        for node, its_names in names_by_node.items():
+            for start in range(0, len(its_names), _BATCH_SIZE):
+                answer = self._admin.ask(_fetch_request(its_names[start : start + _BATCH_SIZE]), node)
+                for group in answer.groups:
+                    with suppress(GroupRefusedError):
+                        self._prefetched[str(group.group_id)] = _positions_of(group)
 
     def read_positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of one group; none if the group does not exist.
 
         Raises GroupRefusedError and UpstreamError.
         """
+        if name in self._prefetched and kind != SHARE:
+            return self._prefetched.pop(name)
         try:
             return self._with_retries(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
         except UnsupportedRequestError as error:
@@ -205,24 +235,10 @@ class GroupOffsetsClient:
         from kafka.protocol.consumer import OffsetFetchRequest as Request
 
         node = self._coordinator(name)
-        if self._admin.api_version(Request) >= 8:
-            groups = [Request.OffsetFetchRequestGroup(group_id=name, topics=None)]
-            request = Request(groups=groups, require_stable=True, min_version=8, max_version=_LAST_VERSION_WITH_NAMES)
-            answer = self._admin.ask(request, node).groups[0]
-        else:
-            request = Request(group_id=name, topics=None, require_stable=True, min_version=2, max_version=7)
-            answer = self._admin.ask(request, node)
-        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-            return {}
-        _raise_for_code(answer.error_code)
-        positions = {}
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                _raise_for_code(partition.error_code)
-                if partition.committed_offset >= 0:
-                    place = (str(topic.name), int(partition.partition_index))
-                    positions[place] = CommittedOffset(int(partition.committed_offset), partition.metadata)
-        return positions
+        if self._admin.api_version(Request) >= _WITH_MANY_GROUPS:
+            return _positions_of(self._admin.ask(_fetch_request([name]), node).groups[0])
+        request = Request(group_id=name, topics=None, require_stable=True, min_version=2, max_version=7)
+        return _positions_of(self._admin.ask(request, node))
 
     def _write(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
         from kafka.protocol.consumer import OffsetCommitRequest as Request
@@ -285,6 +301,20 @@ class GroupOffsetsClient:
             self._coordinators[name] = int(answer.node_id)
         return self._coordinators[name]
 
+    def _find_coordinators(self, names: Sequence[str]) -> None:
+        from kafka.protocol.metadata import FindCoordinatorRequest as Request
+
+        if self._admin.api_version(Request) < _WITH_MANY_COORDINATORS:
+            return
+        for start in range(0, len(names), _BATCH_SIZE):
+            keys = list(names[start : start + _BATCH_SIZE])
+            answer = self._admin.ask(Request(key_type=0, coordinator_keys=keys, min_version=_WITH_MANY_COORDINATORS))
+            self._coordinators |= {
+                str(coordinator.key): int(coordinator.node_id)
+                for coordinator in answer.coordinators
+                if not coordinator.error_code
+            }
+
     def _with_retries(self, name: str, ask: Callable[[], dict[TopicPartition, Any]]) -> dict[TopicPartition, Any]:
         until = time.monotonic() + _TIMEOUT
         while True:
@@ -295,6 +325,32 @@ class GroupOffsetsClient:
                 if time.monotonic() >= until:
                     raise GroupRefusedError(str(error)) from None
             time.sleep(_RETRY_INTERVAL)
+
+
+def _fetch_request(names: Sequence[str]) -> Any:
+    from kafka.protocol.consumer import OffsetFetchRequest as Request
+
+    return Request(
+        groups=[Request.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names],
+        require_stable=True,
+        min_version=_WITH_MANY_GROUPS,
+        max_version=_LAST_VERSION_WITH_NAMES,
+    )
+
+
+def _positions_of(group: Any) -> dict[TopicPartition, CommittedOffset]:
+    """Return the positions in the response for a group. Raises GroupRefusedError."""
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return {}
+    _raise_for_code(group.error_code)
+    positions = {}
+    for topic in group.topics:
+        for partition in topic.partitions:
+            _raise_for_code(partition.error_code)
+            if partition.committed_offset >= 0:
+                place = (str(topic.name), int(partition.partition_index))
+                positions[place] = CommittedOffset(int(partition.committed_offset), partition.metadata)
+    return positions
 
 
 class _RetriableError(GroupRefusedError):

@@ -320,6 +320,7 @@ class GroupOffsetSync:
         }
         # After the positions: a log only grows, so a position beyond its current end was never in it.
         ends = _list_offsets(self.source.bootstrap, _past_copied(groups, copied), requests.LATEST)
+        target_groups.prefetch(group.name for group in groups if group.kind != SHARE and not group.unreadable)
         results = [self._decide(group, target_groups, copied, ends) for group in groups]
         return results if dry_run else list(self._write(results, target_groups))
 

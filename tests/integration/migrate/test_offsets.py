@@ -199,6 +199,46 @@ def position_on(bootstrap: str, group: str, place: Place) -> CommittedOffset | N
         return GroupOffsetsClient(admin).read_positions(group, "classic").get(place)
 
 
+def test_positions_of_many_groups_are_read_with_few_requests(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As writes are held meanwhile. A group that a transaction commits to at that moment is asked for alone."""
+    sides, prefix, place = loaded.sides, unique("many"), ("plain", 0)
+    names = [f"{prefix}-{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        commit(sides.source, name, {place: number, ("plain", 1): 10 + number})
+    producer = Producer({"bootstrap.servers": sides.source, "transactional.id": unique("open")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    member = reader(sides.source, names[-1])
+    producer.send_offsets_to_transaction([TopicPartition(*place, 99)], member.consumer_group_metadata(), 30)
+    member.close()
+    requests: list[tuple[str, int]] = []
+    ask = Admin.ask
+
+    def counted(admin: Admin, request: Any, node: int | None = None) -> Any:
+        if type(request).__name__ in ("OffsetFetchRequest", "FindCoordinatorRequest"):
+            requests.append((type(request).__name__, len(getattr(request, "groups", None) or ())))
+            if requests[1:] == [("OffsetFetchRequest", 1)]:  # that of the transaction, now alone
+                producer.commit_transaction(30)
+        return ask(admin, request, node)
+
+    monkeypatch.setattr(Admin, "ask", counted)
+    with Admin(sides.source) as admin:
+        read = GroupOffsetsClient(admin).read(lambda name: name.startswith(prefix))
+    expected = [{place: number, ("plain", 1): 10 + number} for number in range(5)]
+    expected[-1] = {place: 99, ("plain", 1): 14}
+    assert [{where: at.offset for where, at in group.positions.items()} for group in read] == expected
+    assert requests[0] == ("OffsetFetchRequest", 5)
+    assert {*requests[1:]} == {("OffsetFetchRequest", 1)}
+    requests.clear()
+    with Admin(sides.source) as admin:
+        client = GroupOffsetsClient(admin)  # it knows no coordinator, as that of the target
+        client.prefetch([*names, unique("absent")])
+        assert requests == [("FindCoordinatorRequest", 0), ("OffsetFetchRequest", 6)]
+        positions = [client.read_positions(name, "classic") for name in names]
+    assert [{where: at.offset for where, at in group.items()} for group in positions] == expected
+    assert len(requests) == 2
+
+
 def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> None:
     group, place = unique("g"), ("plain", 0)
     sides = loaded.sides

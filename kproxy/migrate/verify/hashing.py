@@ -31,6 +31,16 @@ _HASHED = ("topic", "partition", "offset", f"{_CONTENT} as content")
 HASH_DIGITS, HEAD_SIZE = 16, 48
 # Number of blocks of both sides that the driver has in memory at the same time.
 _PIECES_AT_ONCE = 4
+# Maximum number of tasks of a side, at least and for each slot. Spark would read each partition in a task of its own,
+# which takes longer than reading the few records that most of very many partitions have.
+_MAX_TASKS, _MAX_TASKS_EACH = 256, 32
+# A consumer lives for one partition. Registering its metrics takes longer than reading a few records: at JMX (by either
+# name, as versions of Kafka differ), and at the brokers (KIP-714).
+_PLAIN_CONSUMER = {
+    "kafka.metric.reporters": "",
+    "kafka.auto.include.jmx.reporter": "false",
+    "kafka.enable.metrics.push": "false",
+}
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
@@ -59,9 +69,10 @@ def read_records(spark: Any, bootstrap: str, ranges: Ranges) -> Any:
         # A consumer fetches beyond its range, and waits for the response: half a second for each task by default.
         "kafka.fetch.max.wait.ms": "20",
         "kafka.max.partition.fetch.bytes": str(4 << 20),
+        **_PLAIN_CONSUMER,
     }
     try:
-        return spark.read.format("kafka").options(**options).load()
+        frame = spark.read.format("kafka").options(**options).load()
     except Exception as error:
         if "data source" not in str(error) or "kafka" not in str(error):
             raise
@@ -69,6 +80,9 @@ def read_records(spark: Any, bootstrap: str, ranges: Ranges) -> Any:
         raise ConfigError(
             f"this Spark has no Kafka connector: give spark-submit --packages {_CONNECTOR}_{scala}:{spark.version}"
         ) from None
+    most = max(_MAX_TASKS, _MAX_TASKS_EACH * int(spark.sparkContext.defaultParallelism))
+    # Here, so that a task does only the reading again for each of its partitions.
+    return frame if len(ranges) <= most else frame.coalesce(most)
 
 
 def _scala(spark: Any) -> str:

@@ -28,6 +28,7 @@ from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import CopySpec
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.report.status import read_status, status_lines
+from kproxy.migrate.verify import hashing
 from kproxy.migrate.verify.driverhashing import DriverHashing
 from kproxy.migrate.verify.report import render_text
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange
@@ -647,3 +648,19 @@ def test_what_it_costs(spark: Any, broker: str, figures: list[str]) -> None:
     assert verify(spark, broker, parts).exit_code == 0
     cost, took = sum(map(cpu_of, pids)) - before, time.monotonic() - began
     figures.append(f"verify: 100 MB a side at 1 KB: {cost:.1f} CPU-s (JVM and Python), {took:.1f} s")
+
+
+def test_many_partitions_are_read_by_few_tasks(spark: Any, broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of Spark for each of very many partitions with few records would take most of the time."""
+    topic = create_topic(broker, 5, 1)
+    for partition in range(5):
+        send(broker, topic, partition, made(partition + 1))
+    monkeypatch.setattr(hashing, "_MAX_TASKS", 2)
+    monkeypatch.setattr(hashing, "_MAX_TASKS_EACH", 1)
+    ranges = {(topic, partition): (0, partition + 1) for partition in range(5)}
+    frame = hashing.read_records(spark, broker, ranges)
+    assert frame.rdd.getNumPartitions() == 2
+    offsets = sorted((row["partition"], row["offset"]) for row in frame.select("partition", "offset").collect())
+    assert offsets == [(partition, offset) for partition in range(5) for offset in range(partition + 1)]
+    few = hashing.read_records(spark, broker, dict(list(ranges.items())[:2]))
+    assert few.rdd.getNumPartitions() >= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from ipaddress import ip_address
 
 from kproxy.base.addressclass import AddressClass, classify, is_loopback, is_private
 from kproxy.base.faults import Fault
@@ -104,6 +105,8 @@ def _failure(contact: Contact, examination: Examination, now: datetime) -> Conta
         return _resolve_failure(contact, examination)
     if reason == "other" and contact.protocol is PortProtocol.UNKNOWN and not contact.answered and not examination.via:
         return ContactCause(Fault.NO_ROUTE, contact.problem, ADDRESS if contact.expected is None else BROKER)
+    if examination.via and reason in ("proxy", "unreachable") and not contact.answered and not _is_forbidden(contact):
+        return _proxy_failure(contact, examination)
     if examination.via and reason in _OF_HOPS and not contact.answered:
         return ContactCause(Fault.HOP_FAILED, contact.problem, HOP)
     if (
@@ -123,6 +126,26 @@ def _failure(contact: Contact, examination: Examination, now: datetime) -> Conta
     if reason.startswith("tls") and examination.tls:
         return _tls_failure(contact, examination, now)
     return _protocol_failure(contact, examination)
+
+
+def _is_forbidden(contact: Contact) -> bool:
+    """Check whether a hop has refused the address by its rules: then these are at fault."""
+    return any(words in contact.problem for words in ("does not allow", "forbids"))
+
+
+def _proxy_failure(contact: Contact, examination: Examination) -> ContactCause:
+    """Return the cause if the last hop, which does its part, could not connect to this address.
+
+    Proxies have one answer for names that they cannot resolve and for hosts that they cannot reach.
+    """
+    if not _is_name(contact) or contact.resolved:
+        return _connect_failure(contact, examination)
+    advertised = contact.expected is not None
+    cannot = f"{examination.dialler} could not connect: it cannot resolve the name, or has no route there"
+    name_cause = _BY_NAME.get(classify(contact.address.host)) if advertised else None
+    if name_cause is not None:
+        return ContactCause(name_cause[0], f"{cannot}. {name_cause[1].capitalize()}", BROKER)
+    return ContactCause(Fault.NO_ROUTE, cannot, BROKER if advertised else ADDRESS)
 
 
 def _resolve_failure(contact: Contact, examination: Examination) -> ContactCause:
@@ -165,12 +188,16 @@ def _connect_failure(contact: Contact, examination: Examination) -> ContactCause
     if reason == "unreachable" and all(":" in address for address in addresses):
         why = f"it has IPv6 addresses only, and {examination.dialler} has no route for IPv6"
         return ContactCause(Fault.IPV6_ONLY, why, MACHINE)
-    how = "no route leads there" if reason == "unreachable" else "nothing answers (a firewall drops the packets)"
+    how = (
+        "no route leads there"
+        if reason in ("unreachable", "proxy")
+        else "nothing answers (a firewall drops the packets)"
+    )
     if advertised and any(is_private(address) for address in addresses):
         text = f"{where}, a private address" if where else "this is a private address"
         why = f"{text}, which {examination.dialler} cannot reach: {how}"
         return ContactCause(Fault.PRIVATE_ADDRESS_ADVERTISED, why, BROKER)
-    fault = Fault.NO_ROUTE if reason == "unreachable" else Fault.FILTERED
+    fault = Fault.NO_ROUTE if reason in ("unreachable", "proxy") else Fault.FILTERED
     return ContactCause(fault, f"{where}: {how}" if where else how, NETWORK if advertised else ADDRESS)
 
 
@@ -251,7 +278,11 @@ def _answers_on_this_machine(examination: Examination) -> bool:
 
 
 def _is_name(contact: Contact) -> bool:
-    return contact.address.host not in contact.resolved
+    try:
+        ip_address(contact.address.host.partition("%")[0])
+    except ValueError:
+        return True
+    return False
 
 
 def _without_prefix(problem: str) -> str:

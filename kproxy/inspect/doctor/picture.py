@@ -28,6 +28,7 @@ class DrawingRow:
 
     depth: int
     text: str
+    """The address by which a client knows it."""
     good: bool | None = None
     detail: str = ""
 
@@ -58,21 +59,20 @@ def rows(examination: Examination) -> list[DrawingRow]:
 
 def _row(depth: int, name: str, contact: Contact, examination: Examination, role: str) -> DrawingRow:
     cause = cause_of(contact, examination)
-    dialled = f" (dialled: {contact.address})" if contact.advertised and contact.address != contact.advertised else ""
+    dialled = f"at {contact.address}: " if contact.advertised and contact.address != contact.advertised else ""
     if cause is not None:
-        return DrawingRow(depth, f"{name}{dialled}", False, cause.why)
+        return DrawingRow(depth, name, False, f"{dialled}{cause.why}")
     if contact.identity is None:
-        return DrawingRow(depth, f"{name}{dialled}", True, "answers")
+        return DrawingRow(depth, name, True, f"{dialled}answers")
     identity = contact.identity
     if role:
         answer = str(identity.key) if identity.key is not None else "a broker"
         answer += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
         suffix = "" if identity.key is not None else "; it does not tell which broker it is"
-        return DrawingRow(depth, f"{name}{dialled}", True, f"answers: {answer}{suffix}")
+        return DrawingRow(depth, name, True, f"{dialled}answers: {answer}{suffix}")
     proof = "" if identity.key is None else f", checked: {identity.proof.value}" if identity.proof else ""
-    return DrawingRow(
-        depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed"
-    )
+    result = f"works{proof}" if identity.key is not None else "answers; assumed"
+    return DrawingRow(depth, name, True, f"{dialled}{result}")
 
 
 def text(examination: Examination, *, fancy: bool = True) -> list[str]:

@@ -29,6 +29,8 @@ _LAST = "metadata"
 class StepProgress:
     """Prints the steps: what went well in one line for each address, and of many similar steps the first few.
 
+    The same step with the same result, as of several listeners at one address, is printed once.
+
     `verbose`: each step has a line.
     """
 
@@ -38,6 +40,7 @@ class StepProgress:
         self._seconds: defaultdict[str, float] = defaultdict(float)  # of the steps of an address that have no line yet
         self._questions: list[ExaminationStep] = []  # that were answered, and have no line yet
         self._is_folded = False
+        self._shown: set[tuple[str, str, StepVerdict, str]] = set()
 
     def show(self, step: ExaminationStep) -> None:
         """Print the step, unless it went well and others follow, or enough similar ones have been printed."""
@@ -76,6 +79,12 @@ class StepProgress:
             click.echo(step_line(ExaminationStep("asked", kinds, StepVerdict.OK, seconds, "")))
 
     def _show_few(self, step: ExaminationStep) -> None:
+        # Several listeners may lead to one address, and several brokers may have one name.
+        same = (step.kind, step.target, step.verdict, step.text)
+        if same in self._shown:
+            self._is_folded = True
+            return
+        self._shown.add(same)
         # What only differs by the host is similar.
         alike = (step.kind, step.verdict, step.text.replace(step.target.rpartition(":")[0] or step.target, ""))
         self._alike[alike] += 1

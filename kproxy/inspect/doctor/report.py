@@ -255,9 +255,7 @@ def _working_line(report: DoctorReport) -> Iterator[str]:
         yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ")
         for line in direct.fix:
             yield from copyable(line, "     ")
-        if outcome is None or outcome.best is None or not outcome.best.works:
-            return
-        yield _wrapped("or with kproxy, and the brokers' settings as they are:", "   ")
+        return
     if outcome is None or outcome.best is None:
         yield _wrapped(_no_line(outcome), "   ")
         return

@@ -98,3 +98,20 @@ def test_an_unreachable_address_is_not_called_silent() -> None:
 def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:
     (finding,) = diagnose(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
     assert "--via k8s://team " in finding.fix[1]
+
+
+def test_a_proxy_that_cannot_connect_to_one_address() -> None:
+    """SOCKS servers answer alike if they cannot resolve a name and if they cannot reach the host: it did its part."""
+    via = "socks5://proxy:1080"
+    problem = f"--via {via} could not connect: General SOCKS server failure"
+    for name, fault in (
+        ("kafka-1.example:9092", Fault.NO_ROUTE),
+        ("kafka1:9092", Fault.CONTAINER_NAME_ADVERTISED),
+        ("10.0.0.9:9092", Fault.PRIVATE_ADDRESS_ADVERTISED),
+    ):
+        finding = diagnose(examination(bad(name, "proxy", 1, problem=problem), via=(via,)))[0]
+        assert finding.fault == fault
+        assert f"the last hop, {via}" in finding.text
+        assert "Correct the hop's address" not in finding.advice
+    refused = bad("kafka-1.example:9092", "proxy", 1, problem=f"--via {via} does not allow connections there")
+    assert diagnose(examination(refused, via=(via,)))[0].fault == Fault.HOP_FAILED

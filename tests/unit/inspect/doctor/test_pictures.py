@@ -28,6 +28,14 @@ def test_the_picture_fits_a_terminal(fancy: bool) -> None:
     assert any("more brokers fail" in line for line in lines)
 
 
+def test_the_address_that_was_dialled_is_whole() -> None:
+    name = Address("broker-1.kafka.prod.internal", 29484)
+    node = good("127.0.0.1:29484", 1, 1, advertised=name)
+    lines = picture.text(examination(node), fancy=False)
+    assert any(str(name) in line for line in lines)
+    assert any("at 127.0.0.1:29484: works" in line for line in lines)
+
+
 def test_the_picture_is_xml_without_scripts() -> None:
     drawn = picture.svg(examination(bad("x:1", "refused", 1, advertised=Address(HOSTILE, 9092))), "a <title> & more")
     root = ElementTree.fromstring(drawn)  # our own

@@ -49,3 +49,10 @@ def test_many_alike_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     steps = [step for port in range(50) for step in contact(f"k-{port}:9092", "resolve", fails="resolve")]
     lines = shown(capsys, *steps)
     assert [line[:2] for line in lines] == [["FAILED", "resolve"]] * 4 + [["…", "46"], ["(-v", "shows"]]
+
+
+def test_the_same_result_of_several_listeners_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [*contact("a:1", *GOOD), *contact("a:1", *GOOD), *contact("b:1", "resolve", fails="resolve") * 2]
+    lines = shown(capsys, *steps)
+    assert [line[:3] for line in lines[:2]] == [["ok", "reached", "a:1"], ["FAILED", "resolve", "b:1"]]
+    assert [line[0] for line in lines[2:]] == ["(-v"]

@@ -64,7 +64,7 @@ _TOPIC = re.compile(
     r"([A-Za-z0-9._][A-Za-z0-9._-]{0,248})",
     re.ASCII,
 )
-_NO_TOPIC = frozenset(("is", "in", "and", "or", "to", "not", "of", "for", "with", "that", "the", "this", "could", "metadata",
+_NO_TOPIC = frozenset(("Or", "is", "in", "and", "or", "to", "not", "of", "for", "with", "that", "the", "this", "could", "metadata",
                        "authorization", "partition", "partitions", "was", "has", "on", "be", "are", "may", "from", "id", "may",
                        "as", "when", "if", "because", "by", "an", "it", "we", "you", "no", "does", "will", "being", "been", "than", "while",
                        "error", "load", "list", "a", "cannot", "which", "state", "authorized", "name", "count"))  # fmt: skip
@@ -254,7 +254,7 @@ def _is_field(match: re.Match[str]) -> bool:
     """Check whether a word and a number are a field of a log line, or a source file and its line."""
     if match["resolved"] and _SOURCE.search(match["resolved"].partition(":")[0]):
         return True
-    if match["host"] in _LEVELS:
+    if match["host"] in _LEVELS or match["host"] == "L":  # a line of a source, as some layouts of loggers show it
         return True
     return "." not in match["host"] and int(match["port"]) < _SMALLEST_PORT_OF_A_WORD and not match["resolved"]
 

@@ -88,6 +88,13 @@ tools!> Option combination …config…bootstrap-server… can't be used with op
 tools!> Option combination …bootstrap-server…config… can't be used with option …alter
 Note: The tool has no such option in this version: `--help` lists them.
 tools!> joptsimple.UnrecognizedOptionException: …
+Note: The tools call the file with the client's settings `--command-config`; before Kafka 4.2, the console producer and consumer call
+it `--producer.config` and `--consumer.config`.
+tools!> command-config is not a recognized option
+tools!> producer.config is not a recognized option
+tools!> consumer.config is not a recognized option
+tools!> producer-config is not a recognized option
+tools!> consumer-config is not a recognized option
 Note: `--authorizer` and `--authorizer-properties` of `kafka-acls` are gone since Kafka 4.0: use `--bootstrap-server`.
 tools!> authorizer is not a recognized option
 tools!> authorizer-properties is not a recognized option

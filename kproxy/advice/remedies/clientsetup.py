@@ -146,6 +146,8 @@ kafkajs!> Consumer heartbeatInterval (…) must be lower than sessionTimeout
 Note: A file that the settings name cannot be read.
 any> Set ssl local cert file is invalid
 any> Set ssl ca file is invalid
+java!> Could not read properties from file
+java> The path … is not allowed to be accessed
 Note: The tool needs addresses in the form HOST:PORT, separated by commas.
 tools!> Error while validating the bootstrap address
 tools!> Please provide valid host:port like host1:9091,host2:9092
@@ -159,6 +161,16 @@ Note: An option of the tool has no value, and the message names it. A shell vari
 tools!> OptionMissingRequiredArgumentException
 tools!> joptsimple … requires an argument
 tools> requires an argument
+Note: A topic's partitions can only become more: with fewer, records of a key would be elsewhere. Create another topic.
+java> which is higher than the requested
+Note: The class of this setting is not on the class path, or another class loader has it: in Flink, Connect, OSGi and application
+servers, the library of the client belongs to the same loader as the code that creates the client (or set the thread's context loader).
+java!> Invalid value … for configuration …: Class … could not be found
+Note: A key store that is exchanged while the broker runs must have the former names (distinguished name and alternative names):
+for other names, start the broker again.
+java!> Keystore DistinguishedName does not match
+java!> Keystore SubjectAltNames do not match
+java!> Keystore entries do not match, existing store contains
 Note: The application names the topic's replication or its replicas wrongly.
 librdkafka> replication_factor out of expected range
 tools!> The replication factor must be between 1 and
@@ -182,6 +194,8 @@ any> Cannot open without port
 schema-registry!> Unknown local hostname
 
 == library-lacks-feature
+Note: The library is older than this Python, which no longer has a function that it calls: install a newer kafka-python.
+kafka-python> module 'ssl' has no attribute 'wrap_socket'
 Note: The package that speaks Kerberos is not installed in the program's environment. Install the package that the
 message names.
 kafka-python!> GSSAPI lib not found

@@ -64,6 +64,17 @@ java?> Given final block not properly padded
 Note: The library librdkafka reads PEM and PKCS#12, and no key store or trust store of Java: convert it (`keytool -exportcert
 -rfc`, `openssl pkcs12`), and set `ssl.ca.location`, `ssl.certificate.location` and `ssl.key.location`.
 librdkafka!> Java TrustStores are not supported
+librdkafka!> Error reading PKCS#12 file
+librdkafka!> Error reading PKCS#12 file: … header too long
+librdkafka!> Failed to parse ssl.keystore.location PKCS#12 file: … header too long
+librdkafka!> Failed to parse ssl.keystore.location PKCS#12 file: … wrong tag
+librdkafka!> Failed to parse ssl.keystore.location PKCS#12 file: … not enough data
+Note: The PKCS#12 file is encrypted with an algorithm that OpenSSL 3 has only in its provider `legacy` (RC2-40): write it anew
+(`openssl pkcs12 -legacy -in OLD -nodes`, then `openssl pkcs12 -export`), or use PEM files.
+librdkafka!> Failed to parse ssl.keystore.location PKCS#12 file: … (RC2-40-CBC
+librdkafka!> Failed to parse ssl.keystore.location PKCS#12 file: … digital envelope routines::unsupported
+librdkafka!> Error reading PKCS#12 file: … (RC2-40-CBC
+any?> Algorithm (RC2-40-CBC
 Note: The library librdkafka has no `sasl.jaas.config`, which is Java's: set `sasl.username`, `sasl.password` and
 `sasl.mechanism`.
 librdkafka!> Java JAAS configuration is not supported

@@ -54,6 +54,7 @@ from your machine.
 java!> Error while creating AdminClient for Cluster
 java!> Error while creating AdminClient for the cluster
 java!> Failed to collect cluster … info
+java!> AdminClient not initialized yet, cannot process request
 Note: ClickHouse's consumer has been given no partition: it does not reach the brokers or the group's coordinator (lines of
 `StorageKafka` with `rdk:` have the reason), or the group has more consumers than the topic has partitions.
 librdkafka!> Can't get assignment
@@ -66,6 +67,9 @@ java!> fetching topic metadata for topics
 java!> FailedToSendMessageException
 java!> kafka.common.KafkaException: fetching topic metadata
 java!> kafka.common.BrokerEndPointNotAvailableException
+java!> kafka.network.BlockingChannel
+java!> kafka.consumer.SimpleConsumer
+java!> KafkaTopicOffsetGetter exception
 Note:
 java!> Unable to create Kafka consumer from given configuration
 java!> Unable to create Kafka producer from given configuration
@@ -141,6 +145,10 @@ kafka-python> NodeNotReadyError
 beats!> client has run out of available brokers
 java!> Fetching topic metadata with correlation id
 java!> Failed to get metadata for topics
+java!> Timed out waiting to send the call
+java!> while awaiting InitProducerId
+java!> because the node is taking too long to become ready
+java!> Failed to allocate … bytes within the configured max blocking time
 java!> Failed to list subscribed topic partitions due to
 java!> Failed to get offsets from brokers
 java> Node … disconnected

@@ -196,6 +196,9 @@ any*> The handshake failed due to an unexpected packet format
 any*> Cannot determine the frame size or a corrupted frame was received
 any*> SSL_connect returned=1 errno=0 state=error: wrong version number
 
+== tls-to-plaintext closed
+any*> SSL_connect SYSCALL returned=5
+
 == certificate-untrusted
 any*> certificate signed by unknown authority
 any*> self-signed certificate
@@ -259,6 +262,7 @@ any*> NotTimeValid
 any*> alert certificate expired
 any*> certificate_expired
 librdkafka!> Failed to verify broker certificate: certificate has expired
+java!> Certificate with common name … expired on
 
 == certificate-not-yet-valid
 any*> certificate is not yet valid

@@ -69,6 +69,9 @@ broker!> ZooKeeper migration
 broker!> must be empty when not running in KRaft mode
 
 == broker-storage
+Note: A directory in `log.dirs` is none of Kafka's, such as `lost+found` of a new volume: let `log.dirs` be a directory below the
+volume's own.
+broker!> is not in the form of topic-partition
 Note: The directory has the data of another cluster than the controllers have. Correct the volume or the addresses of
 the controllers. For a new cluster, format an empty directory with the controllers' cluster id.
 broker!> Expected cluster ID … but got cluster ID

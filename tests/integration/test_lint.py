@@ -120,6 +120,18 @@ CASES = {
         "jaas-semicolon",
         "JAAS config entry not terminated by semi-colon",
     ),
+    "a mechanism with dots": Case(
+        {
+            **SASL,
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.clients.scram.sha.512.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+        },
+        "listener-prefix",
+        "Could not find a 'KafkaServer' or 'clients.KafkaServer' entry in the JAAS configuration",
+    ),
+    "two ids": Case({"broker.id": "77"}, "node-id-differs", "same value"),
     "ZooKeeper's roles": Case({"process.roles": "Broker,controller"}, "process-roles", "process.roles"),
 }  # fmt: skip
 
@@ -240,6 +252,7 @@ def test_a_broker_starts_with_the_corrected_file_only(name: str, ground: Ground)
 
 
 REFUSED = {
+    "a voter without a port": Case({"controller.quorum.voters": "1@127.0.0.1"}, "voter-address", "voter"),
     "an id that is no number": Case(
         {"node.id": "kafka-0"}, "node-id-number", "Invalid value kafka-0 for configuration"
     ),

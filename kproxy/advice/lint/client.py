@@ -49,6 +49,8 @@ class ClientConfig:
     """True if the client has no other settings than these, so that a missing protocol is PLAINTEXT."""
     is_worker: bool = False
     """True for a worker of Kafka Connect."""
+    servers_misspelt: bool = False
+    """True if its program does not know the name of the setting with its bootstrap servers."""
 
     def get(self, key: str) -> str:
         return self.settings[key].text if key in self.settings else ""

@@ -153,12 +153,22 @@ def _add_client(origin: ClientSource, name: str, prefix: str, settings: Settings
             complete=not is_fragment and (origin.kind not in _PARTIAL or bool(_PROGRAMS.fullmatch(prefix))),
             is_worker=(origin.kind is FileKind.CONNECT and not prefix and "connector.class" not in settings)
             or prefix == "connect.",
+            servers_misspelt=servers is not None and _is_misspelt(origin.kind, prefix, servers.key),
         )
     )
 
 
 # Variables, other files or the program itself may add to these.
 _PARTIAL = (None, FileKind.ENV, FileKind.APPSETTINGS)
+
+
+def _is_misspelt(kind: FileKind | None, prefix: str, key: str) -> bool:
+    """Check for the name of one server, where the program is known: Kafka's clients and Spring have `servers`."""
+    is_own = prefix.startswith("spring.kafka.") or (kind in _OF_LIBRARIES and not prefix)
+    return is_own and bool(re.fullmatch(r"(?:.*\.)?bootstrap[.-]server", key))
+
+
+_OF_LIBRARIES = (FileKind.CLIENT, FileKind.LIBRDKAFKA, FileKind.CONNECT)
 _LIBRARIES = {
     FileKind.LIBRDKAFKA: ClientLibrary.LIBRDKAFKA,
     FileKind.APPSETTINGS: ClientLibrary.LIBRDKAFKA,

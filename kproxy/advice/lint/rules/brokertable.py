@@ -105,6 +105,11 @@ node-id-number error LISTENER_CONFIGURATION
     The id of a node is a number. The broker does not start.
     - node.id=kafka-0
     + node.id=0
+node-id-differs error LISTENER_CONFIGURATION
+    node.id and broker.id are two names for one id. With different values, the broker does not start.
+    - node.id=1
+    - broker.id=2
+    + node.id=1
 quorum-missing error LISTENER_CONFIGURATION
     In KRaft, each node must know the controllers. It does not start.
     - process.roles=broker

@@ -104,7 +104,13 @@ def check_mechanism(client: ClientConfig) -> Iterator[LintDiagnostic]:
 
 
 def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
-    """Check the form and the port of each bootstrap server."""
+    """Check the name of the setting, and the form and the port of each bootstrap server."""
+    if client.servers_misspelt:
+        value = client.settings["bootstrap.servers"]
+        text = f"the program does not know {value.key}; it knows {value.key}s"
+        yield finding(
+            "client-setting-spelling", value, client, text, value.rename_key(f"{value.key}s"), f"{value.key}s"
+        )
     for server in client.servers:
         scheme, sign, address = server.text.partition("://")
         # The REST Proxy's own example has schemes.

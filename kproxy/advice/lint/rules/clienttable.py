@@ -8,6 +8,10 @@ bootstrap-syntax error CONFIGURATION
     A bootstrap server is HOST:PORT.
     - bootstrap.servers=kafka.example.com
     + bootstrap.servers=kafka.example.com:9092
+client-setting-spelling error CONFIGURATION
+    The program does not know this name, and connects to localhost or does not start.
+    - spring.kafka.bootstrap-server=kafka.example.com:9092
+    + spring.kafka.bootstrap-servers=kafka.example.com:9092
 bootstrap-scheme warning CONFIGURATION
     A bootstrap server is HOST:PORT. Java ignores a scheme before it, librdkafka refuses one that is not its
     security.protocol, and most other clients take it for a part of the name.
@@ -114,6 +118,10 @@ jaas-module error SASL_MECHANISM
     - sasl.jaas.config=...PlainLoginModule required username="u" password="p";
     + sasl.mechanism=SCRAM-SHA-512
     + sasl.jaas.config=...ScramLoginModule required username="u" password="p";
+jaas-own-user warning CREDENTIALS_REFUSED
+    Brokers log in to one another as the username of their login module. PLAIN accepts only users with a user_ entry.
+    - ...PlainLoginModule required username="admin" password="..." user_alice="...";
+    + ...PlainLoginModule required username="admin" password="..." user_admin="..." user_alice="...";
 jaas-handler error CREDENTIALS_UNREADABLE
     The module asks a callback handler for the credentials. Without the one of its own library, the client has none.
     - sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;

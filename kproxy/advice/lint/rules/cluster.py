@@ -66,6 +66,7 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_replicas(group, setup)
         for broker in group:
             yield from check_number(broker)
+            yield from check_two_ids(broker)
             yield from check_copies(broker)
             if len(group) == 1:
                 yield from check_voters_of_one(broker)
@@ -84,6 +85,15 @@ def check_number(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             text = f"{value.key} is '{value.text}', which is no number"
             line = broker.line(key, number[0] if number and broker.copies == 1 else "<number>")
             yield finding("node-id-number", value, broker, text, None, line)
+
+
+def check_two_ids(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    node, old = broker.settings.get("node.id"), broker.settings.get("broker.id")
+    if node is None or old is None or not node.is_known or not old.is_known or node.text.strip() == old.text.strip():
+        return
+    text = f"{node.key} is {node.text}, but {old.key} is {old.text}"
+    edits = old.remove() if broker.roles else None
+    yield finding("node-id-differs", old, broker, text, edits, f"(without {old.key})")
 
 
 def check_copies(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

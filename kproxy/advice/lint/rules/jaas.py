@@ -81,6 +81,8 @@ def _check_broker(broker: BrokerConfig, value: ConfigValue, mechanism: str) -> I
         return
     if entry is not None:
         yield from _check_module(broker, entry, value, None, mechanism)
+        if _lacks_own_user(entry):
+            yield finding("jaas-own-user", value, broker, _no_user(entry), None, 'user_NAME="..." of the username')
 
 
 def _entry(value: ConfigValue) -> JaasEntry | None:
@@ -141,6 +143,21 @@ def _no_class(entry: JaasEntry) -> str:
     return f"Kafka has no class {entry.module}: {entry.module.rpartition('.')[2]} is in another package"
 
 
+def _lacks_own_user(entry: JaasEntry) -> bool:
+    """Check whether a broker's module for PLAIN does not accept the user as which brokers log in, or its password."""
+    user, options = entry.options.get("username", ""), entry.options
+    if entry.mechanisms != ("PLAIN",) or not user or not any(key.startswith("user_") for key in options):
+        return False
+    texts = (user, options.get("password", ""), options.get(f"user_{user}", ""))
+    return not any(map(_PLACEHOLDER.search, texts)) and options.get(f"user_{user}") != options.get("password")
+
+
+def _no_user(entry: JaasEntry) -> str:
+    has_user = f"user_{entry.options['username']}" in entry.options
+    what = "another password for its own username" if has_user else "no user_ entry for its own username"
+    return f"the login module has {what}"
+
+
 def change_module(value: ConfigValue, mechanism: str) -> list[Edit] | None:
     """Return edits that make the login module of an entry the one of another mechanism of Kafka's own."""
     module = _KAFKAS.get(mechanism)
@@ -176,3 +193,6 @@ def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
             yield finding(
                 "jaas-module", SourceLocation(source, start), source, text, edits, f"...{right_name} required ...;"
             )
+        if entry.section.rpartition(".")[2] == "KafkaServer" and _lacks_own_user(entry):
+            line = 'user_NAME="..." of the username'
+            yield finding("jaas-own-user", SourceLocation(source, entry.index), source, _no_user(entry), None, line)

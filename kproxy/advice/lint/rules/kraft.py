@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
@@ -13,6 +14,7 @@ from kproxy.base.diagnostic import Severity
 
 _NAMES = "controller.listener.names"
 _VOTERS = "controller.quorum.voters"
+_VOTER = re.compile(r"-?\d+@[^@\s]+:\d{1,5}(:.+)?")
 _ZOOKEEPER_SETTINGS = (
     "zookeeper.connect",
     "zookeeper.session.timeout.ms",
@@ -193,6 +195,12 @@ def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     value, own = broker.settings.get(_VOTERS), broker.node_id
+    wrong = next((entry for entry in value.entries if not _VOTER.fullmatch(entry)), "") if value is not None else ""
+    if value is not None and wrong and value.is_known:
+        why = "A voter is ID@HOST:PORT. The node does not start."
+        line = broker.line(_VOTERS, "1@HOST:9093,...")
+        yield finding("voter-address", value, broker, f"'{wrong}' is no voter", None, line, why=why)
+        return
     ids = [node for node, _ in broker.voters]
     if value is None or not ids or not own.isdigit() or any("{" in node for node in ids):
         return

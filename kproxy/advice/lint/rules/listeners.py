@@ -29,6 +29,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_unadvertised_listeners(broker, setup)
     yield from check_protocols(broker)
     yield from check_ports(broker)
+    yield from check_bound(broker)
     if broker.is_broker and (broker.complete or "inter.broker.listener.name" in broker.settings):
         yield from check_inter_broker(broker)
     yield from check_removed_settings(broker)
@@ -142,6 +143,22 @@ def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         if is_redpanda:
             line = f"kafka_api: [..., {{name: {own}, address: 0.0.0.0, port: {endpoint.port_text}}}]"
         yield finding("advertised-unknown-listener", setting, broker, text, edits, line)
+
+
+def check_bound(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report a listener on localhost that advertises another machine's name, outside of containers."""
+    if broker.container is not None:
+        return
+    for advertised in broker.client_endpoints:
+        listener = broker.listener(advertised.name)
+        if advertised.kind not in (HostKind.IP, HostKind.NAME) or listener is None or listener.value is None:
+            continue
+        if listener.kind is HostKind.LOOPBACK:
+            edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
+            text = f"{listener.name} listens on {listener.host} only, and advertises {advertised.host}"
+            why = "A listener on localhost accepts no connection from another machine."
+            warning, line = Severity.WARNING, "0.0.0.0 instead"
+            yield finding("bound-to-loopback", listener.value, broker, text, edits, line, severity=warning, why=why)
 
 
 def _written_name(endpoint: ListenerEndpoint) -> str:

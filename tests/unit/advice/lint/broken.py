@@ -111,7 +111,7 @@ server KAFKA_4 advertised-unknown-listener also=inter-broker-unknown: an unknown
 @advertised.listeners
 >advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
 server BROKER listener-not-advertised host=k.example: a listener for clients is not advertised
-~listeners=PLAINTEXT://localhost:9092 => listeners=PLAINTEXT://localhost:9092,EXTERNAL://localhost:9093
+~listeners=PLAINTEXT://localhost:9092 => listeners=PLAINTEXT://localhost:9092,EXTERNAL://:9093
 ~PLAINTEXT:PLAINTEXT => PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT
 @advertised.listeners
 >advertised.listeners=PLAINTEXT://localhost:9092,EXTERNAL://k.example:9093

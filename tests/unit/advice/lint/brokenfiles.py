@@ -723,4 +723,61 @@ CASES = [
         "scram.sha.512",
         "listener.name.external.scram-sha-512.sasl.jaas.config=[hidden];",
     ),
+    Case(
+        "the name of one server, in Spring",
+        {"application.yml": SPRING.replace("bootstrap-servers", "bootstrap-server")},
+        "client-setting-spelling",
+        "bootstrap-server",
+        "bootstrap-servers: kafka.example.com:9093",
+    ),
+    Case(
+        "brokers whose own user is not there",
+        {"kafka_server_jaas.conf": JAAS.replace("user_admin", "user_alice")},
+        "jaas-own-user",
+        "LoginModule",
+        'user_NAME="..." of the username',
+        gone=False,
+    ),
+    Case(
+        "brokers whose own password is another",
+        {"kafka_server_jaas.conf": JAAS.replace('user_admin="hush"', 'user_admin="other"')},
+        "jaas-own-user",
+        "LoginModule",
+        'user_NAME="..." of the username',
+        gone=False,
+    ),
+    Case(
+        "two ids",
+        {"server.properties": changed(KAFKA_4, "node.id=1\n", "node.id=1\nbroker.id=2\n")},
+        "node-id-differs",
+        "broker.id",
+        "(without this line)",
+    ),
+    Case(
+        "voters without ports",
+        {
+            "server.properties": changed(
+                KAFKA_4, "controller.quorum.bootstrap.servers=localhost:9093", "controller.quorum.voters=1@localhost"
+            )
+        },
+        "voter-address",
+        "controller.quorum",
+        "controller.quorum.voters=1@HOST:9093,...",
+        gone=False,
+    ),
+    Case(
+        "a listener on localhost for other machines",
+        {
+            "server.properties": changed(
+                KAFKA_4,
+                "PLAINTEXT://:9092",
+                "PLAINTEXT://127.0.0.1:9092",
+                "PLAINTEXT://localhost:9092",
+                "PLAINTEXT://k.example.com:9092",
+            )
+        },
+        "bound-to-loopback",
+        "listeners=",
+        "listeners=PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093",
+    ),
 ]

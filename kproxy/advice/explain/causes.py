@@ -274,14 +274,14 @@ def _narrow(matches: list[MessageMatch]) -> list[Cause]:
             if _is_vague(match.faults) and not _is_vague(group.faults) and _may_be_related(group, candidate):
                 group.consequences.append(match)  # it fits nearly every cause and adds nothing
                 break
-            if (
-                _ALL_TLS_FAULTS.issuperset(group.faults)
-                and Fault.CLOSED in match.faults
-                and _may_be_related(group, candidate)
-            ):
+            ends_so = Fault.CLOSED in match.faults or Fault.TLS_FAILED in match.faults
+            common = tuple(fault for fault in group.faults if fault in match.faults)
+            is_handshake = _ALL_TLS_FAULTS.issuperset(group.faults) and not (
+                common and Fault.TLS_FAILED in match.faults
+            )
+            if ends_so and is_handshake and _may_be_related(group, candidate):
                 group.consequences.append(match)  # so ends a connection whose handshake fails
                 break
-            common = tuple(fault for fault in group.faults if fault in match.faults)
             if common and _may_be_related(group, candidate):
                 group.faults = common
                 group.matches.append(match)
@@ -305,10 +305,10 @@ def _without_bare_timeouts(groups: list[Cause], roots: list[Cause]) -> list[Caus
     return kept
 
 
-def _place_among_unclear(match: MessageMatch) -> tuple[bool, bool, int, int]:
+def _place_among_unclear(match: MessageMatch) -> tuple[bool, bool, bool, int, int]:
     """Return the place of a match with several causes: what is about TLS for sure first, what may be anything last."""
     is_tls = _ALL_TLS_FAULTS.issuperset(match.faults)
-    return _is_vague(match.faults), not is_tls, len(match.faults), match.first
+    return _is_vague(match.faults), not is_tls, Fault.TLS_FAILED in match.faults, len(match.faults), match.first
 
 
 def _is_vague(faults: tuple[Fault, ...]) -> bool:

@@ -42,6 +42,8 @@ _KAFKA_ERROR_WORD = re.compile(
     r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
+# What begins a message whose other part is a frame below it.
+_BEFORE_FRAMES = (b"OutOfMemoryError", b"{kpro_req", b"IOException: Permission denied")
 _FRAME = re.compile(r"\s{1,40}at (?:new |async )?[\w.$<>/]{1,200} ?\(")
 _SETTING = re.compile(rb"\s*[a-z][\w.]{2,80} = ")
 
@@ -128,7 +130,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             contacts.append((index, server))
         if _SETTING.match(raw):
             continue  # clients and brokers log all their settings: a name there is no message
-        following = record_text if b"OutOfMemoryError" in raw or b"{kpro_req" in raw else ""
+        following = record_text if any(sign in raw for sign in _BEFORE_FRAMES) else ""
         is_kafka = kafka_like or (foreign and not download and names_kafka(line))
         matches = list(_match_line(line, raw, is_kafka, foreign and not is_kafka, broker, following))
         if not matches and not kafka_like and not foreign and takes_conditional:

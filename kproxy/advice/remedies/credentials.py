@@ -26,6 +26,7 @@ any*> 'PKCS #1' format is not supported
 any?> PKCS#1 …not supported
 java?> InvalidKeySpecException: … algid parse error, not a sequence
 java*> algid parse error, not a sequence
+java> InvalidKeySpecException: java.security.InvalidKeyException: invalid key format
 any*> DECODER routines::unsupported
 any?> ERR_OSSL_UNSUPPORTED
 any?> unsupported PEM
@@ -371,6 +372,8 @@ any*> Client's entry in database has expired
 Note: The KDC cannot be reached from the client's machine, or the realm is not in krb5.conf. `kinit` on that machine
 shows the same: open the way to port 88 of the KDC, or correct the realm in krb5.conf.
 java*> Cannot locate KDC
+java?> ICMP Port Unreachable
+java?> java.net.PortUnreachableException
 any*> Cannot contact any KDC for requested realm
 any*> Cannot resolve network address for KDC in requested realm
 any*> failed to communicate with KDC

@@ -155,6 +155,9 @@ java!> Unable to connect an emitter with the channel
 java!> SRMSG00018
 java!> SRMSG00072
 java!> No channel found for name
+Note: Testcontainers has not been able to start a container: the container's own log has the reason.
+any?> org.testcontainers.containers.ContainerLaunchException
+any?> Timed out waiting for container port to open
 Note: The port of JMX is in use: in a broker's container, call the tools with an empty `JMX_PORT` and `KAFKA_JMX_OPTS`.
 any?> AgentConfigurationError
 any?> java.rmi.server.ExportException: Port already in use

@@ -48,6 +48,9 @@ java?> No LoginModules configured for
 Note: The program shades Kafka's classes, as Databricks does: the class of the login module is
 `kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule` (or `scram.ScramLoginModule`) there.
 java!> ClassCastException: class kafkashaded.org.apache.kafka
+Note: The program has no login module of that name: it is misspelt, or the program shades Kafka's classes, as Databricks does
+(`kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule`). Kafka has `plain.PlainLoginModule`, `scram.ScramLoginModule` and
+`oauthbearer.OAuthBearerLoginModule`.
 java!> No LoginModule found for org.apache.kafka.common.security
 java!> unable to find LoginModule class: org.apache.kafka
 any?> javax.security.auth.login.LoginException: No LoginModule found for …

@@ -146,7 +146,6 @@ beats!> client has run out of available brokers
 java!> Fetching topic metadata with correlation id
 java!> Failed to get metadata for topics
 java!> Timed out waiting to send the call
-java!> while awaiting InitProducerId
 java!> because the node is taking too long to become ready
 java!> Failed to allocate … bytes within the configured max blocking time
 java!> Failed to list subscribed topic partitions due to

@@ -57,6 +57,15 @@ broker!> Check if … is writable
 Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
 volume.
 broker!> .lock (Permission denied)
+broker!> java.io.IOException: Permission denied … at kafka.
+broker> java.nio.file.AccessDeniedException: …meta.properties
+any!> /bin/../logs': Permission denied
+Note: A directory in `log.dirs` cannot be created, read or used: its parent does not exist or belongs to another user, the volume
+is not mounted, or its disk is broken. The lines before it say which.
+broker!> Failed to load … during broker startup
+broker!> none of the specified log dirs from
+Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
+volume.
 broker!> meta.properties (Permission denied)
 broker!> Failed to create or validate data directory
 broker!> dub path … writable
@@ -170,8 +179,11 @@ Note: There are fewer brokers than `offsets.topic.replication.factor` (3 by defa
 `offsets.topic.replication.factor`, `transaction.state.log.replication.factor` and `transaction.state.log.min.isr` to
 1.
 broker!> Number of alive brokers … does not meet the required replication factor … for the offsets topic
-broker!> does not meet the required replication factor … for the transactions state topic
 broker!> does not meet the required replication factor
+Note: There are fewer brokers than `transaction.state.log.replication.factor` (3 by default). On a single broker, set it,
+`transaction.state.log.min.isr` and `offsets.topic.replication.factor` to 1.
+broker!> Number of alive brokers … does not meet the required replication factor … for the transactions state topic
+broker!> does not meet the required replication factor … for the transactions state topic
 Note:
 java!> Timeout of …ms expired before successfully committing offsets
 java!> while awaiting InitProducerId

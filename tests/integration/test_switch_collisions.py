@@ -18,7 +18,6 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.takenids import record_taken_ids
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.preflight import LowIds
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, two_sides
 from tests.harness.migration.led import Led
@@ -63,7 +62,7 @@ def ids(bootstrap: str, topic: str) -> frozenset[int]:
 
 
 def stops(
-    sides: TwoSides, topic: str, *, first: bool = True, low_ids: LowIds = LowIds.STOP, severity: Severity = ERROR
+    sides: TwoSides, topic: str, *, first: bool = True, dry_run: bool = True, severity: Severity = ERROR
 ) -> list[str]:
     migration = Migration(
         {"bootstrap-servers": sides.source},
@@ -72,7 +71,7 @@ def stops(
         topics=TopicSelection((topic,)),
     )
     with ClusterPair(migration, ClusterEndpoints.from_addresses(sides.source, sides.target)) as both:
-        findings = preflight.check_clusters(both, first=first, low_ids=low_ids)
+        findings = preflight.check_clusters(both, first=first, dry_run=dry_run)
         return [one.text for one in findings if one.severity == severity and one.subject == "producer ids"]
 
 
@@ -82,13 +81,13 @@ def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
         topics(bootstrap, {topic: 1}, 1)
         write(producer(bootstrap), topic, ["a", "b"])
     assert ids(sides.source, topic) == ids(sides.target, topic) != frozenset()
-    handed_out, in_log = stops(sides, topic)
-    assert "the target assigns" in handed_out
-    assert "kproxy migrate prepare" in handed_out
+    (in_log,) = stops(sides, topic)
     assert f"partition 0 of {topic} on the target has records of producer" in in_log
 
-    nodes = {1: sides.target}
-    producerids.raise_to(nodes, 10_000, producerids.take_one_id_each(nodes))  # what `prepare` does
+    for dry_run, done in ((True, "would be"), (False, "are")):
+        (text,) = stops(sides, topic, dry_run=dry_run, severity=NOTE)
+        assert f"{done} raised above the source's" in text
+    assert stops(sides, topic, dry_run=False, severity=NOTE) == []
     (left,) = stops(sides, topic)
     assert left.partition(", and")[0] == in_log.partition(", and")[0]
     assert stops(sides, topic, first=False) == []  # they are those of clients that have been there
@@ -109,9 +108,7 @@ def test_ids_that_kproxy_used_up_on_the_source_are_no_clients(sides: TwoSides) -
         topics(bootstrap, {topic: 1}, 1)
         write(producer(bootstrap), topic, ["a", "b"])
     raised = producerids.raise_to(source, 20_000, producerids.take_one_id_each(source))
-    for low_ids, done in ((LowIds.ANNOUNCE, "would be"), (LowIds.RAISE, "are")):  # a dry-run, and a switch
-        (text,) = stops(sides, topic, low_ids=low_ids, severity=NOTE)
-        assert f"{done} raised above the source's" in text
+    assert stops(sides, topic, dry_run=False, severity=NOTE), "the target's ids are raised above them"
     (in_log,) = stops(sides, topic)
     assert f"partition 0 of {topic} on the target has records of producer" in in_log
 

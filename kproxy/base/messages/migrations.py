@@ -105,10 +105,6 @@ VERSIONS_DIFFER = Message(
     "have different versions: {counts}: update them to one version before the switch",
     "Each version supports only its own states and commands.",
 )
-PRODUCER_IDS_OVERLAP = Message(
-    "the target assigns {lowest} and higher, and the source has ids up to {highest}: records of two producers would be taken for records of one: run kproxy migrate prepare FILE",
-    "Both clusters number their producers from 0. `kproxy migrate prepare` raises the target's numbers.",
-)
 TOO_MUCH_LAG = Message(
     "{lag:,} offsets are still to be copied, and switch.max-lag allows {max_lag:,}: run kproxy migrate copy FILE --follow until it has caught up",
     "The rest of the copy would take longer than the hold may last.",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
 
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import KproxyError
 from kproxy.base.format import format_count, format_duration
-from kproxy.base.messages.migrations import HOLD_TOO_LONG, PRODUCER_IDS_OVERLAP, TOO_MUCH_LAG
+from kproxy.base.messages.migrations import HOLD_TOO_LONG, TOO_MUCH_LAG
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -72,16 +71,8 @@ def check_kproxies(
     return check_readiness(timed_replies, expected), answers
 
 
-class LowIds(Enum):
-    """What is done if the target assigns producer ids that the source may have assigned."""
-
-    STOP = "stop"
-    ANNOUNCE = "announce"
-    RAISE = "raise"
-
-
 def check_clusters(
-    clusters: ClusterPair, *, first: bool, back: bool = False, low_ids: LowIds = LowIds.STOP
+    clusters: ClusterPair, *, first: bool, back: bool = False, dry_run: bool = False
 ) -> Iterator[Diagnostic]:
     """Yield findings about topics, schemas, groups, transactions and producer ids.
 
@@ -104,7 +95,7 @@ def check_clusters(
         read_transactional_ids(clusters.target, until),
         client_effects.streams_applications(source, topics),
     )
-    yield from _check_producer_ids(clusters, source, first=first, low_ids=low_ids)
+    yield from _check_producer_ids(clusters, source, first=first, dry_run=dry_run)
 
 
 def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[Diagnostic]:
@@ -119,9 +110,9 @@ def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[
 
 
 def _check_producer_ids(
-    clusters: ClusterPair, source: Inventory, *, first: bool, low_ids: LowIds
+    clusters: ClusterPair, source: Inventory, *, first: bool, dry_run: bool
 ) -> Iterator[Diagnostic]:
-    """Yield conflicts of producer ids between both sides.
+    """Yield conflicts of producer ids between both sides, and raise the ids that the target assigns if necessary.
 
     The side to which clients are moved must not assign an id of the side that they leave, and must have none in its
     log. Once clients have been there, their ids are in its log; before that, it has no others.
@@ -135,13 +126,11 @@ def _check_producer_ids(
     for why in usage.unknown_reasons:
         yield Diagnostic(WARNING, "producer ids", f"of the source could not be read: {why}")
     lowest = min(assigned.values(), default=0)
-    if lowest < usage.floor and low_ids is LowIds.STOP:
-        yield Diagnostic(ERROR, "producer ids", PRODUCER_IDS_OVERLAP(lowest=lowest, highest=usage.floor - 1))
-    elif lowest < usage.floor:
-        done = "are" if low_ids is LowIds.RAISE else "would be"
+    if lowest < usage.floor:
+        done = "would be" if dry_run else "are"
         text = f"the target's, {lowest} and higher, {done} raised above the source's, which go up to {usage.floor - 1}"
         yield Diagnostic(NOTE, "producer ids", text)
-        if low_ids is LowIds.RAISE:
+        if not dry_run:
             with ChangeJournal(clusters.endpoints.target, clusters.migration.name) as journal:
                 journal.read()
                 raise_producer_ids(clusters.target.nodes(), usage, assigned, journal)

@@ -13,7 +13,6 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.groups import GroupMembers, read_members
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
-from kproxy.migrate.prepare.takenids import read_taken_ids
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_effects import check_clients
@@ -196,20 +195,10 @@ class SyncedSwitch(SwitchRun):
             self.check_logins(sides.target if back else sides.source, affected, setup.target_upstream, part, back=back)
             self.report_findings(check_moved_waves(self.context.endpoints, self.context.migration, last))
             first = not self._were_there_before(last) and not self._sync.others_write
-            low_ids = self._low_ids(last, dry_run=dry_run)
-            self.report_findings(preflight.check_clusters(sides, first=first, back=back, low_ids=low_ids))
+            self.report_findings(preflight.check_clusters(sides, first=first, back=back, dry_run=dry_run))
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None
                 self.wait_for_sessions(sides.target, self._sync.groups)
-
-    def _low_ids(self, last: SwitchEntry | None, *, dry_run: bool) -> preflight.LowIds:
-        """Return what is done about producer ids of the target that are too low.
-
-        kproxy has raised those of the source itself, for a copy back. Else `prepare` is missing, or long ago.
-        """
-        if last is None and not read_taken_ids(self.context.endpoints.target, self.context.migration.name):
-            return preflight.LowIds.STOP
-        return preflight.LowIds.ANNOUNCE if dry_run else preflight.LowIds.RAISE
 
     def _check_boundary(
         self, sides: ClusterPair, selected: SelectedPart, last: SwitchEntry | None

@@ -134,7 +134,7 @@ def patterns_by_word() -> dict[bytes, tuple[MessagePattern, ...]]:
     frequency = Counter(word for pattern in patterns for word in set(_whole_words(pattern)))
     by_word: dict[bytes, list[MessagePattern]] = {}
     for pattern in patterns:
-        rarest = min(_whole_words(pattern), key=lambda word: frequency[word] - len(word))
+        rarest = min(_whole_words(pattern), key=lambda word: (len(word) < 3, frequency[word] - len(word)))
         by_word.setdefault(rarest.encode(), []).append(pattern)
     return {word: tuple(group) for word, group in by_word.items()}
 

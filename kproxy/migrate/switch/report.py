@@ -190,7 +190,7 @@ def _lines_of_wave(entry: SwitchEntry, *, copies_back: bool) -> Iterator[str]:
     """Yield what runs after a wave has moved, and the next command."""
     if entry.what == ROLLBACK:
         yield f"running: the copy to the target, if it ran before, without the topics of wave {entry.wave}"
-        yield f"next: kproxy migrate copy FILE --follow --take-over, which copies them again; {BEFORE_ANOTHER}"
+        yield "next: kproxy migrate copy FILE --follow --take-over, which copies them again; then another switch"
         return
     yield f"running: {COPIES_BACK if copies_back else NO_COPY}"
     yield (

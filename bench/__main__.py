@@ -20,6 +20,8 @@ from bench import (
     fleet,
     growth,
     held,
+    hosts,
+    large,
     migrate,
     mirrormaker,
     portforward,
@@ -34,7 +36,7 @@ from bench import (
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
-from bench.peers import DIRECT, HAPROXY, Peer, launch, standard_peers
+from bench.peers import DIRECT, HAPROXY, KPROXY, Peer, launch, standard_peers
 from bench.size import Sizes
 from bench.windows import Bench, Settings
 
@@ -60,7 +62,7 @@ def _options() -> argparse.Namespace:
         "--parts",
         default="loads,tls,size,clients,spark",
         help="of loads, tls, size, clients, spark, records, migrate, fleet, held, portforward, shared, upstreams,"
-        " growth",
+        " growth, large, hosts",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -149,9 +151,10 @@ class _Run:
         if "portforward" in parts:
             rounds = self._options.rounds
             self.result["portforward"] = portforward.measure(self._options.quick, rounds, _progress, _say)
-        held_loads = functools.partial(held.measure, functools.partial(fnmatch.fnmatch, pat=self._options.only or "*"))
-        simulated = (("fleet", fleet.measure), ("growth", growth.measure))
-        for name, measure in (("held", held_loads), ("shared", shared.measure), *simulated):
+        wanted = functools.partial(fnmatch.fnmatch, pat=self._options.only or "*")
+        moves = (("held", held.measure), ("large", large.measure), ("hosts", hosts.measure))
+        simulated = (("shared", shared.measure), ("fleet", fleet.measure), ("growth", growth.measure))
+        for name, measure in (*((name, functools.partial(move, wanted)) for name, move in moves), *simulated):
             if name in parts:
                 self.result[name] = measure(self._options.rounds, _progress, _say)
 
@@ -199,7 +202,7 @@ class _Run:
                 continue
             figures = sizes.starts(peer, 3 if self._options.quick else 5)
             if not self._options.quick:
-                figures |= sizes.idle(peer) | sizes.stalled(peer)
+                figures |= sizes.idle(peer) | sizes.stalled(peer) | (sizes.many(peer) if peer.name == KPROXY else {})
             self.result["size"][peer.name] = report.rounded({peer.name: figures})[peer.name]
             _say(f"{peer.name}: " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
 
@@ -220,6 +223,8 @@ def main() -> int:
         if "migrate" in options.parts.split(","):
             mirrormaker.jars(_progress)  # there is no network later
             verify.jars(_progress)
+        if {"large", "hosts"} & {*options.parts.split(",")}:
+            large.jars(_progress)
         enter_namespace()
         run = _Run(options)
         try:

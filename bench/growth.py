@@ -74,18 +74,18 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
             progress(f"growth {name}: {factor}")
             step = prepare(PARTITIONS * factor)
             seconds[str(PARTITIONS * factor)] = min(_cpu_seconds(step) for _ in range(_RUNS))
-        excess = growth(list(seconds.values()))
+        excess = growth({int(size): value for size, value in seconds.items()})
         result[name] = {"cpu_seconds": {size: round(value, 4) for size, value in seconds.items()}, "to_n_log_n": excess}
         figures = "  ".join(f"{size}: {value:.3g} s" for size, value in seconds.items())
         say(f"{name:28} {figures}  to n log n: {excess:.2f}{'' if excess <= _TOLERANCE else '  TOO FAST'}")
     return result
 
 
-def growth(seconds: list[float]) -> float:
+def growth(seconds: Mapping[int, float]) -> float:
     """Return how many times as much the largest size took as n log n would have from the smallest."""
-    smallest, largest = PARTITIONS * FACTORS[0], PARTITIONS * FACTORS[-1]
+    smallest, largest = min(seconds), max(seconds)
     allowed = largest * math.log(largest) / (smallest * math.log(smallest))
-    return round(seconds[-1] / max(seconds[0], 1e-9) / allowed, 3)
+    return round(seconds[largest] / max(seconds[smallest], 1e-9) / allowed, 3)
 
 
 def _cpu_seconds(step: Step) -> float:

@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -106,6 +106,8 @@ def start(
     stdin: int | None = subprocess.DEVNULL,
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process on these cores (any if none) that gets SIGKILL when this process ends, however it ends.
 
@@ -128,6 +130,8 @@ def start(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
+            cwd=cwd,
+            env=env,
             preexec_fn=prepare,  # this process has one thread
         )
     except OSError as error:

@@ -54,10 +54,10 @@ def build(directory: Path) -> None:
 
 
 class StubBroker:
-    """The stub broker on 127.0.0.1:9092, and on 127.0.0.10 to .19 as its own ten brokers."""
+    """The stub broker at a port of 127.0.0.1, and of 127.0.0.10 to .19 as its own ten brokers."""
 
-    def __init__(self, directory: Path, core: int) -> None:
-        self.process = start([str(directory / "stub"), str(BROKER_PORT)], [core], stdout=subprocess.PIPE)
+    def __init__(self, directory: Path, core: int, port: int = BROKER_PORT) -> None:
+        self.process = start([str(directory / "stub"), str(port)], [core], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         if self.process.stdout.readline() != b"ready\n":
             stop(self.process)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.loads import MIB, Kind, Load
 from bench.machine import Cores, cpu_seconds, rss
-from bench.native import BROKER_PORT, FETCH, SMALL, Holding, LoadGenerator, Request
+from bench.native import BROKER_PORT, FETCH, SMALL, Holding, LoadGenerator, Request, StubBroker
 from bench.peers import Peer, Relay, launch
 from bench.windows import Bench, Settings
 
@@ -22,6 +23,9 @@ _ACTIVE = Load("ping", Kind.LATENCY, SMALL, 4, 1, key=True)
 _FAST = Load("fast", Kind.BULK, Request(FETCH, 12, 1, MIB), 4, 5, key=True)
 _SETTINGS = Settings(warm=0.1, seconds=0.4, windows=3, retries=3)
 _QUIET_S = 1.0
+# Relays at once, the most connections of each (kproxy's own limit), and relays before a stub broker: a process may have
+# so many files, and a relay needs two for a connection.
+MANY, _MOST_EACH, _PER_BROKER, _SPARE = 5, 9_900, 2, 200
 
 Figures = dict[str, float]
 
@@ -72,6 +76,29 @@ class Sizes:
             first, last = min(memory), max(memory)
             if last > first:
                 figures["kib_per_idle_session"] = (memory[last] - memory[first]) / (last - first) / 1024
+        return figures
+
+    def many(self, peer: Peer) -> Figures:
+        """Measure idle connections that need more files than a process may have: at several relays, all at once."""
+        figures: Figures = {}
+        each = min(_MOST_EACH, self.files // _PER_BROKER - _SPARE)
+        with ExitStack() as running:
+            relays: list[Relay] = []
+            held = 0
+            for number in range(MANY):
+                self.progress(f"idle {peer.name} {MANY} × {each}: {number + 1}")
+                upstream = BROKER_PORT + 1 + number // _PER_BROKER
+                if number % _PER_BROKER == 0:
+                    running.enter_context(StubBroker(self.directory, self.cores.broker, upstream))
+                relay = launch(peer, number, upstream, self.cores, self.directory, each)
+                relays.append(running.enter_context(relay))
+                empty = rss(relay.pids)
+                running.enter_context(Holding(self._generator, relay.port, SMALL, each))
+                held += each
+                _settle(relay.pids)
+                figures[f"many_{held}_rss_mib"] = sum(rss(relay.pids) for relay in relays) / MIB
+                figures[f"many_{held}_kib_per_session"] = (rss(relay.pids) - empty) / each / 1024
+            figures[f"many_{held}_busy"] = sum(_busy(relay.pids) for relay in relays)
         return figures
 
     def stalled(self, peer: Peer) -> Figures:

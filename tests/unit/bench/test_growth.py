@@ -15,6 +15,6 @@ def test_each_step_can_be_repeated(name: str) -> None:
 
 
 def test_what_grows_faster_than_n_log_n() -> None:
-    linear, square = [1.0, 2.0, 4.0], [1.0, 4.0, 16.0]
+    linear, square = {1000: 1.0, 2000: 2.0, 4000: 4.0}, {1000: 1.0, 2000: 4.0, 4000: 16.0}
     assert growth.growth(linear) < 1
     assert growth.growth(square) > 3

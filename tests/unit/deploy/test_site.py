@@ -12,6 +12,8 @@ import pytest
 
 from tests.unit.deploy.deployed import DOCUMENTS, ROOT
 
+pytestmark = pytest.mark.timeout(700)  # Sphinx takes 15 s alone, and ten times as long on a busy machine
+
 SETTINGS = ROOT / "tools" / "site"
 
 
@@ -22,7 +24,7 @@ def build(tree: Path, site: Path, settings: Path = SETTINGS) -> subprocess.Compl
         assert old in words
         words = words.replace(old, new)
     command = [sys.executable, *words.split()]
-    return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=200, check=False)
+    return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -116,8 +116,7 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     """Search a text for the messages of the tables. Without `cache_shapes`, each record is examined anew."""
     result = SearchResult()
     records = _Records(result, ShapeCache() if cache_shapes else None)
-    literals = _literals()
-    interesting = frozenset(literals)
+    literals = _LiteralSearch()
     head = b""
     foreign_lines = 0
     for block in rejoined(blocks, spans_of):
@@ -127,12 +126,12 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
             head = b"\n".join((head, *block))[:_HEAD_BYTES]
         words = b"\n".join(block).translate(WORD_BYTES).split(b"\n")
         for line, of_line in zip(block, words, strict=True):
-            words_hit = interesting.intersection(of_line.split())
-            hit = words_hit if words_hit and _has_literal(line, words_hit, literals) else _NO_WORDS
+            words_hit = literals.words.intersection(of_line.split())
+            hit = words_hit if words_hit and literals.has_one(line, words_hit) else _NO_WORDS
             if not line.isascii() and (hit or foreign_lines < _MOST_FOREIGN):
                 foreign_lines += 1
                 if (english := in_english(line)) is not line:
-                    line, hit = english, interesting.intersection(english.translate(WORD_BYTES).split())
+                    line, hit = english, literals.words.intersection(english.translate(WORD_BYTES).split())
             records.add_line(line, hit)
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
@@ -158,8 +157,9 @@ class _Records:
 
     def __init__(self, result: SearchResult, cache: ShapeCache[RecordMatches] | None) -> None:
         self._result, self._cache = result, cache
-        self._kinds: dict[tuple[frozenset[bytes], bool], tuple[int, RecordMatches]] = {}
-        self._at_first_line: dict[tuple[frozenset[bytes], bool], RecordMatches] = {}
+        # By the hash of the words, as a set of many words is large.
+        self._kinds: dict[tuple[int, bool], tuple[int, RecordMatches]] = {}
+        self._at_first_line: dict[tuple[int, bool], RecordMatches] = {}
         self._examined = 0
         self._words: set[bytes] = set()
         self._lines: list[bytes] = []
@@ -206,7 +206,7 @@ class _Records:
 
     def _matches(self, takes_conditional: bool) -> RecordMatches:
         """Return what the record contains, from the last of its kind if enough of them were examined."""
-        kind = frozenset(self._words), takes_conditional
+        kind = hash(frozenset(self._words)), takes_conditional
         count, last = self._kinds.get(kind, (0, None))
         enough = count >= _MOST_OF_A_KIND or self._examined >= _MOST_EXAMINED
         if enough and (last is not None or len(self._kinds) >= _MOST_KINDS):
@@ -217,7 +217,7 @@ class _Records:
             self._kinds[kind] = count + 1, examined
         return examined
 
-    def _further(self, kind: tuple[frozenset[bytes], bool], last: RecordMatches | None) -> RecordMatches:
+    def _further(self, kind: tuple[int, bool], last: RecordMatches | None) -> RecordMatches:
         """Return a further record of a kind as the last one that was examined, without its address."""
         if last is None:
             return RecordMatches()
@@ -234,12 +234,27 @@ def _without_facts(record: RecordMatches, index: int) -> RecordMatches:
     return RecordMatches(matches, conditional_lines=record.conditional_lines)
 
 
-def _has_literal(line: bytes, words: Iterable[bytes], literals: dict[bytes, tuple[bytes, ...]]) -> bool:
-    for word in words:
-        for literal in literals[word]:  # a generator takes twice as long
-            if literal in line:
-                return True
-    return False
+class _LiteralSearch:
+    """Decides which lines are searched further: those with a literal of one of their words."""
+
+    def __init__(self) -> None:
+        self._literals = _literals()
+        self.words = frozenset(self._literals)
+        self._latest: dict[int, bytes] = {}  # by the hash of words, as a set of many words is large
+
+    def has_one(self, line: bytes, words: frozenset[bytes]) -> bool:
+        """Return True if a line has a literal of `words`, which are those of `self.words` in it."""
+        # Lines with the same words mostly have the same literal.
+        kind = hash(words)
+        if (latest := self._latest.get(kind)) is not None and latest in line:
+            return True
+        for word in words:
+            for literal in self._literals[word]:  # a generator takes twice as long
+                if literal in line:
+                    if len(self._latest) < _MOST_KINDS:
+                        self._latest[kind] = literal
+                    return True
+        return False
 
 
 @cache

@@ -61,8 +61,13 @@ _SOFTWARE_WARNINGS: Sequence[tuple[str, Callable[[ConnectedClient], bool], Messa
 )
 
 
-def check_topics_and_groups(migration: Migration, source: Inventory, topics: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield topics and groups that the file leaves out or renames; `topics` are all topics of the source."""
+def check_topics_and_groups(
+    migration: Migration, source: Inventory, topics: Collection[str], groups: Collection[str] | None = None
+) -> Iterator[Diagnostic]:
+    """Yield topics and groups that the file leaves out or renames; `topics` are all topics of the source.
+
+    `groups`: those that are moved; None for all.
+    """
     renamed = [
         topic for topic in sorted(topics) if migration.selects_topic(topic) and migration.target_name(topic) != topic
     ]
@@ -87,6 +92,8 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
             TOPICS_NOT_MIGRATED(topics=abbreviate(omitted)),
         )
     for group in sorted(source.groups.values(), key=lambda group: group.name):
+        if groups is not None and group.name not in groups:
+            continue
         if not migration.selects_group(group.name):
             yield Diagnostic(WARNING, f"group {group.name}", GROUP_EXCLUDED())
         elif (text := _group_effect(group, topics)) is not None:

@@ -72,11 +72,17 @@ def check_kproxies(
 
 
 def check_clusters(
-    clusters: ClusterPair, *, first: bool, back: bool = False, dry_run: bool = False
+    clusters: ClusterPair,
+    *,
+    first: bool,
+    back: bool = False,
+    dry_run: bool = False,
+    groups: Collection[str] | None = None,
 ) -> Iterator[Diagnostic]:
     """Yield findings about topics, schemas, groups, transactions and producer ids.
 
-    `first`: no client of these has written to the target so far. `back`: this is a rollback.
+    `first`: no client of these has written to the target so far. `back`: this is a rollback. `groups`: those that
+    are moved; None for all.
     """
     migration = clusters.migration
     source = read_inventory(clusters.source, migration.selects_topic)
@@ -84,7 +90,7 @@ def check_clusters(
     partitions = {name: len(topic.partitions) for name, topic in source.topics.items() if migration.selects_topic(name)}
     yield from check_schemas_in_use(migration, clusters.endpoints.source, partitions, back=back)
     topics = list_topics(clusters.source.bootstrap)
-    yield from client_effects.check_topics_and_groups(migration, source, topics)
+    yield from client_effects.check_topics_and_groups(migration, source, topics, groups)
     until = time.monotonic() + _TIMEOUT
     transactions = open_transactions(clusters.source, until)
     if migration.wave and transactions is not None:

@@ -51,6 +51,8 @@ def test_groups() -> None:
     assert "share group" in found["group shared"]
     assert "state.dir" in found["group app"]
     assert "Kafka Connect" in found["group workers"]
+    (moved,) = check_topics_and_groups(migration, source([], groups), [], {"fine", "shared"})
+    assert moved.subject == "group shared"
 
 
 def test_open_transactions() -> None:

@@ -15,8 +15,9 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -41,29 +42,36 @@ if TYPE_CHECKING:
     from tests.soak.switchsite import Site
 
 _PATIENCE = 240.0
+_NO_LOGIN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is."""
+    """Where an application is. `wave`: that with which it is moved, if not with all others."""
 
     site: Site
     directory: Path
     programs: Programs
+    wave: str = ""
+
+    @property
+    def active(self) -> str:
+        """The cluster to which the application is led."""
+        return self.site.active_of(self.wave)
 
     def writer(self, name: str) -> Kind:
         return self.site.clients.producer(name)
 
     def ends(self, topic: str) -> int:
         """Where the topic ends on the cluster to which clients are led: the sum of its partitions."""
-        reader = Consumer({"bootstrap.servers": self.site.direct[self.site.active], "group.id": unique("ends")})
+        reader = Consumer({"bootstrap.servers": self.site.direct[self.active], "group.id": unique("ends")})
         try:
             return sum(reader.get_watermark_offsets(TopicPartition(topic, at), 30)[1] for at in range(PARTITIONS))
         finally:
             reader.close()
 
     def committed(self, group: str, topic: str) -> int:
-        found = positions(self.site.direct[self.site.active], group)
+        found = positions(self.site.direct[self.active], group)
         return sum(max(0, one.offset) for one in found if one.topic == topic)
 
     def logs(self, topic: str) -> Mapping[str, list[Log]]:
@@ -144,21 +152,26 @@ class _Process(App):
 
 
 class Streams(_Process):
-    """It counts the records of a producer, exactly once. `protocol`: of its group, classic or streams."""
+    """It counts the records of the producer `reads`, exactly once. `protocol`: of its group, classic or streams.
 
-    _INPUT, _COUNTS, _ID = "java producer, idempotent", "soak-streams-counts", "soak-streams"
+    `id`: of the application; `login`: properties of its clients."""
 
-    def __init__(self, place: Place, name: str, bootstrap: str, protocol: str = "classic") -> None:
-        super().__init__(place, name, bootstrap)
-        self._protocol = protocol
-        self._input = place.writer(self._INPUT).topic
-        place.site.make_topic(self._COUNTS)
+    def __init__(
+        self, place: Place, name: str, bootstrap: str, protocol: str = "classic", *,
+        reads: str = "java producer, idempotent", id: str = "soak-streams", login: Mapping[str, str] = _NO_LOGIN,
+    ) -> None:  # fmt: skip
+        writer = place.writer(reads)
+        super().__init__(replace(place, wave=writer.wave), name, bootstrap)
+        self._protocol, self._id, self._counts, self._login = protocol, id, f"{id}-counts", login
+        self._input = writer.topic
+        place.site.make_topic(self._counts)
         self._begin()
 
     def _start(self, log: Path) -> Going:
         command = Java("Kafka Streams", DEFAULT_VERSION, program="streams/Moved").command()
-        words = [self.bootstrap, self._ID, self._input, self._COUNTS, "0", "earliest", "exactly_once_v2", "500"]
-        return Going([*command, *words, f"group.protocol={self._protocol}"], log)
+        words = [self.bootstrap, self._id, self._input, self._counts, "0", "earliest", "exactly_once_v2", "500"]
+        pairs = (f"{name}={value}" for name, value in self._login.items())
+        return Going([*command, *words, f"group.protocol={self._protocol}", *pairs], log)
 
     def _lives(self) -> None:
         if self.look():
@@ -171,18 +184,18 @@ class Streams(_Process):
 
         def there() -> bool:
             self._lives()
-            return self.place.committed(self._ID, self._input) >= end
+            return self.place.committed(self._id, self._input) >= end
 
         wait_until(there, f"{self.name} has counted what was there", _PATIENCE)
 
     def judge(self) -> Iterator[str]:
-        records = sum(map(len, self.place.logs(self._input)[self.place.site.active]))
+        records = sum(map(len, self.place.logs(self._input)[self.place.active]))
         with suppress(AssertionError):  # what is missing is said below
             self.wait_flowing()
         self._end()
-        logs = self.place.logs(self._COUNTS)
-        yield from counted(logs[self.place.site.active], records)
-        yield from the_same(logs, self.place.site.active)
+        logs = self.place.logs(self._counts)
+        yield from counted(logs[self.place.active], records)
+        yield from the_same(logs, self.place.active)
 
 
 class Connect(App):
@@ -259,8 +272,8 @@ class Connect(App):
             self.wait_flowing()
             wait_until(lambda: set(self._written()) >= set(range(self._fed + 1)), "all lines", 60)
         logs = self.place.logs(self._NAME)
-        there = {number for log in logs[self.place.site.active] for _, number in log}
-        yield from the_same(logs, self.place.site.active)
+        there = {number for log in logs[self.place.active] for _, number in log}
+        yield from the_same(logs, self.place.active)
         if lost := sorted(set(range(self._fed + 1)) - there):
             yield f"lines that are in no record: {lost[:10]}"
         if lost := sorted(there ^ set(self._written())):
@@ -273,19 +286,23 @@ class Connect(App):
 
 class Spark(_Process):
     """A streaming query with a checkpoint, of a transactional producer's records. Sometimes it is stopped before a
-    switch, as docs/migration-offsets.md asks for, and sometimes not. Then its checkpoint is translated."""
+    switch, as docs/migration-offsets.md asks for, and sometimes not. Then its checkpoint is translated.
+
+    `client`: its client id begins so, else Kafka's client chooses one; `login`: properties of its clients."""
 
     brings_positions = True
-    _INPUT = "java producer, transactional"
 
-    def __init__(self, place: Place, name: str, bootstrap: str) -> None:
-        super().__init__(place, name, bootstrap)
-        self._writer = place.writer(self._INPUT)
+    def __init__(
+        self, place: Place, name: str, bootstrap: str, *, reads: str = "java producer, transactional", client: str = "",
+        login: Mapping[str, str] = _NO_LOGIN,
+    ) -> None:  # fmt: skip
+        self._writer, self._client, self._login = place.writer(reads), client, login
+        super().__init__(replace(place, wave=self._writer.wave), name, bootstrap)
         directory = place.directory / "query"
         directory.mkdir()
         more = settings(spark_jars=_connector(), spark_driver_memory="600m", spark_master="local[2,2]")
         self._home = spark_home(directory, defaults=more | {"spark.ui.showConsoleProgress": "false"})
-        self._directory, self._checkpoints, self._of = directory, 0, place.site.active
+        self._directory, self._checkpoints, self._of = directory, 0, self.place.active
         self._begin()
 
     @property
@@ -296,7 +313,11 @@ class Spark(_Process):
         options = {
             "kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed",
             "kafkaConsumer.pollTimeoutMs": "3000",
+            **{f"kafka.{name}": value for name, value in self._login.items()},
         }  # fmt: skip
+        if self._client:  # another id in each life, and not only by a number, as docs/migration-offsets.md asks for
+            letters = "".join(chr(ord("a") + int(digit)) for digit in str(self.begun))
+            options |= {"kafka.client.id": f"{self._client}-{letters}", "groupIdPrefix": self._client}
         pairs = [f"{name}={value}" for name, value in options.items()]
         words = [sys.executable, str(HERE / "going_spark.py"), self._writer.topic, str(self._checkpoint), *pairs]
         return Going(words, log, environment(self._home))
@@ -307,7 +328,7 @@ class Spark(_Process):
 
     def after(self) -> None:
         """If clients were led to the other cluster, it goes on there, when it has ended by itself."""
-        if self._of == self.place.site.active:
+        if self._of == self.place.active:
             return
         wait_until(self.look, f"{self.name} ends", _PATIENCE)
         self._end()
@@ -316,14 +337,14 @@ class Spark(_Process):
     def _translate(self) -> None:
         old, site = self._checkpoint, self.place.site
         self._checkpoints += 1
-        back = ["--reverse"] if site.active == BLUE else []
+        back = ["--reverse"] if self.place.active == BLUE else []
         words = ["offsets", *back, "--spark-checkpoint", str(old), str(self._checkpoint)]
         code, driver = site.command(*words, codes=(0, 2))
         if code:
             self._move_away(old, "\n".join(driver.lines))
             site.command(*words)
         self.lines.append("checkpoint translated")
-        self._of = site.active
+        self._of = self.place.active
 
     def _move_away(self, checkpoint: Path, said: str) -> None:
         """The batch that was planned with the other cluster's offsets, as kproxy says."""
@@ -373,7 +394,7 @@ class Spark(_Process):
         wait_until(there, f"{self.name} has read {end} or a later one", _PATIENCE)
 
     def judge(self) -> Iterator[str]:
-        logs = self.place.site.logs(self.place.site.active, self._writer.topic)
+        logs = self.place.site.logs(self.place.active, self._writer.topic)
         last = max((number for log in logs for _, number in log), default=0)
         with suppress(AssertionError):
             self.wait_flowing()

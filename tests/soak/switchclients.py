@@ -28,7 +28,8 @@ _PATIENCE = 240.0
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A client: at which kproxy, its program, what it does, its properties; `reads`: the producer whose topic."""
+    """A client: at which kproxy, its program, what it does, its properties; `reads`: the producer whose topic; `wave`:
+    the wave of the migration with which it is moved, if not with all others."""
 
     name: str
     at: int
@@ -36,6 +37,7 @@ class Kind:
     does: str
     properties: Mapping[str, str] = field(default_factory=dict)
     reads: str = ""
+    wave: str = ""
 
     @property
     def exact(self) -> bool:

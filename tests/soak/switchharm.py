@@ -26,6 +26,7 @@ class Harm:
         self._site = site
         self.acts: Mapping[str, Callable[[], None]] = {
             "kproxy": self._kill_kproxy,
+            "broker": self._kill_broker,
             "pause": self._pause_broker,
             "leaders": self._move_leaders,
             "answers": self._lose_answers,
@@ -42,6 +43,16 @@ class Harm:
         site.note(f"kproxy killed while {phase}")
         time.sleep(wait)
         kproxy.start()
+
+    def _kill_broker(self) -> None:
+        """One of either cluster is killed, and begun again."""
+        side = self._site.chance.choice(sorted(self._site.sides))
+        cluster, wait = self._site.sides[side], self._site.chance.choice((0.0, 1.0, 5.0))
+        node = self._site.chance.choice(cluster.node_ids)
+        cluster.kill(node)
+        self._site.note(f"broker of {side} killed")
+        time.sleep(wait)
+        cluster.restart(node)
 
     @contextmanager
     def _stopped(self, seconds: float) -> Iterator[None]:

@@ -30,7 +30,7 @@ from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import KINDS, PARTITIONS, Clients, Kind
 from tests.soak.switchjudged import Epoch, Log, doubled, read, shared, the_same, written
 
-_PROPERTIES = STEADY | {
+PROPERTIES = STEADY | {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "transaction.state.log.num.partitions": "4",
@@ -51,6 +51,9 @@ class Site:
     """`directory` has what they all write. `chance` decides what is not said. `versions`: of both clusters, each of
     which has so many `brokers`. Clients are those of the newest Kafka."""
 
+    prepares_again = True
+    """Whether the target is prepared before each switch, for topics that are made meanwhile."""
+
     def __init__(
         self, directory: Path, chance: Random, held: ExitStack, apps: Mapping[str, Callable[..., App]] = WANTED, *,
         kinds: Sequence[Kind] = KINDS, versions: tuple[str, str] = (DEFAULT_VERSION, DEFAULT_VERSION),
@@ -60,24 +63,16 @@ class Site:
         self.ways_on: Sequence[str] = ("--resume", "--abort", AGAIN)
         self._log = held.enter_context((directory / "soak.log").open("a", buffering=1))
         self._brokers = brokers
-        properties = _PROPERTIES | {"default.replication.factor": str(brokers)}
-        self.sides = {
-            name: held.enter_context(DevCluster(brokers, version=version, properties=properties))
-            for name, version in zip((BLUE, GREEN), versions, strict=True)
-        }
+        self.sides = self._start_sides(held, versions, PROPERTIES | {"default.replication.factor": str(brokers)})
         self.direct = {name: one.direct_bootstrap for name, one in self.sides.items()}
         for kind in kinds:
             if not kind.reads:
                 self.make_topic(kind.topic)
-        self.kproxies = [
-            held.enter_context(
-                Switched(directory / f"k{number}", self.sides[BLUE].bootstrap, self.sides[GREEN].bootstrap)
-            )
-            for number in range(3)
-        ]
+        self.kproxies = [held.enter_context(self._make_kproxy(directory / f"k{number}")) for number in range(3)]
         for name in (BLUE, GREEN):
             self._share_from_the_beginning(name, kinds)
-        self.file, self.home = self._migration(), driver_home(directory)
+        self.file, self.home = directory / "move.yaml", driver_home(directory)
+        self.file.write_text(yaml.safe_dump(self._migration()))
         self._drivers: list[Driver] = []
         self._following: Driver | None = None
         held.callback(self._close_drivers)
@@ -85,7 +80,7 @@ class Site:
         bootstraps = [one.bootstrap for one in self.kproxies]
         self.clients = Clients(kinds, programs, bootstraps, directory, committed=committed)
         held.callback(self.clients.close)
-        self.active = BLUE
+        self._active = {"": BLUE}
         self.apps: list[App] = []
         place = Place(self, directory, programs)
         for number, (name, make) in enumerate(apps.items()):
@@ -96,26 +91,45 @@ class Site:
         self.counts: Counter[str] = Counter()
         self.killed: set[Switched] = set()
         self.seconds: list[float] = []
+        self.records = 0
+
+    def _start_sides(
+        self, held: ExitStack, versions: tuple[str, str], properties: Mapping[str, str]
+    ) -> Mapping[str, DevCluster]:
+        return {
+            name: held.enter_context(DevCluster(self._brokers, version=version, properties=properties))
+            for name, version in zip((BLUE, GREEN), versions, strict=True)
+        }
+
+    def _make_kproxy(self, directory: Path) -> Switched:
+        return Switched(directory, self.sides[BLUE].bootstrap, self.sides[GREEN].bootstrap)
+
+    @property
+    def active(self) -> str:
+        """Where clients are led that are in no wave."""
+        return self._active[""]
+
+    def active_of(self, wave: str) -> str:
+        """Where the clients of a wave are led."""
+        return self._active.get(wave, BLUE)
 
     def make_topic(self, name: str) -> None:
         safe = {"min.insync.replicas": str(min(2, self._brokers))}
         topics(self.direct[BLUE], {name: PARTITIONS}, self._brokers, **safe)
 
-    def _migration(self) -> Path:
-        token = self.directory / "k0" / "token"
-        file = self.directory / "move.yaml"
-        value = {
+    def _migration(self) -> dict[str, Any]:
+        """The migration's file."""
+        return {
             "name": _NAME,
             "source": {"bootstrap-servers": self.sides[BLUE].bootstrap},
             "target": {"bootstrap-servers": self.sides[GREEN].bootstrap},
             "topics": {"include": ["soak-*"]},
             "switch": {
-                "kproxies": [one.admin for one in self.kproxies], "token-file": str(token), "target-upstream": GREEN,
+                "kproxies": [one.admin for one in self.kproxies],
+                "token-file": str(self.kproxies[0].config_file.parent / "token"), "target-upstream": GREEN,
                 "hold-seconds": 25,
             },
         }  # fmt: skip
-        file.write_text(yaml.safe_dump(value))
-        return file
 
     def _share_from_the_beginning(self, name: str, kinds: Sequence[Kind]) -> None:
         """Share groups, whose configuration is not copied."""
@@ -163,25 +177,33 @@ class Site:
 
     # One switch or rollback
 
-    def switch(self, harm: Callable[[str], None], kill_at: str = "", *, reversible: bool = True) -> str:
-        """Lead the clients to the other cluster, and what came of it. `harm` is called at each stage; at `kill_at` the
-        driver is killed, and another one goes on, or back."""
-        former = self.active
-        words = ["switch", *(["--reversible"] if reversible else [])] if former == BLUE else ["rollback"]
-        if former == BLUE:
+    def switch(
+        self, harm: Callable[[str], None], kill_at: str = "", *, reversible: bool = True, wave: str = "",
+        options: Sequence[str] = (),
+    ) -> str:  # fmt: skip
+        """Lead the clients, or those of a wave, to the other cluster, and what came of it. `harm` is called at each
+        stage; at `kill_at` the driver is killed, and another one goes on, or back. `options`: of the way there."""
+        former = self.active_of(wave)
+        there = ["switch", *(["--reversible"] if reversible else []), *options]
+        words = there if former == BLUE else ["rollback"]
+        words += ["--wave", wave] if wave else []
+        if former == BLUE and self.prepares_again:
             self.command("prepare")
-        for app in self.apps:
+        apps = [app for app in self.apps if app.place.wave == wave]
+        for app in apps:
             app.before()
         marks = self.clients.marks()
         code = self.lead(words, harm, kill_at)
-        (self.active,) = self.led()
-        for app in self.apps:
+        (active,) = (wave and self.led(f"{wave}-client")) or self.led()
+        self._active[wave] = active
+        for app in apps:
             app.after()
-        if self.active == former:
+        if active == former:
             return "stopped" if code == STOPPED else "undone"
         for kind, epochs in self.epochs.items():
-            if not epochs or epochs[-1].to != self.active:  # else it was led there before, by itself
-                self.note_epoch(kind, former, self.active, marks[kind])
+            # Else it was led there before, by itself.
+            if kind.wave == wave and (not epochs or epochs[-1].to != active):
+                self.note_epoch(kind, former, active, marks[kind])
         return "released"
 
     def lead(self, words: Sequence[str], harm: Callable[[str], None], kill_at: str = "") -> int:
@@ -286,21 +308,25 @@ class Site:
 
     def judge(self) -> list[str]:
         """What is wrong, when producers have ended."""
+
+        def active(kind: Kind) -> str:
+            return self.active_of(kind.wave)
+
         self.clients.end_producers()
         logs = {kind: {name: self.logs(name, kind.topic) for name in self.sides} for kind in self.clients.producers}
-        problems, self.doubled = [], {kind.name: doubled(logs[kind][self.active]) for kind in self.clients.producers}
-        self.records = sum(len(log) for kind in self.clients.producers for log in logs[kind][self.active])
+        problems, self.doubled = [], {kind.name: doubled(logs[kind][active(kind)]) for kind in self.clients.producers}
+        self.records = sum(len(log) for kind in self.clients.producers for log in logs[kind][active(kind)])
         for kind in self.clients.consumers:
-            self._wait_consumed(kind, logs[self.clients.producer(kind.reads)][self.active])
+            self._wait_consumed(kind, logs[self.clients.producer(kind.reads)][active(kind)])
         for kind in self.clients.all:
             lines = self.clients.all[kind].lines
             if kind.shares:
-                found = [*shared(lines, logs[self.clients.producer(kind.reads)][self.active])]
+                found = [*shared(lines, logs[self.clients.producer(kind.reads)][active(kind)])]
             elif kind.reads:
-                found = [*read(lines, logs[self.clients.producer(kind.reads)], self.active, self.epochs[kind])]
+                found = [*read(lines, logs[self.clients.producer(kind.reads)], active(kind), self.epochs[kind])]
             else:
-                found = [*the_same(logs[kind], self.active)]
-                found += written(lines, logs[kind][self.active], exact=kind.exact)
+                found = [*the_same(logs[kind], active(kind))]
+                found += written(lines, logs[kind][active(kind)], exact=kind.exact)
             problems += [f"{kind.name}: {one}" for one in found[:10]]
         for app in self.apps:
             problems += [f"{app.name}: {one}" for one in [*app.judge()][:10]]

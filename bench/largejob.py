@@ -49,7 +49,7 @@ def fill_cluster(bootstrap: str, partitions: int) -> None:
 
 
 def _unwritten(admin: AdminClient, groups: list[ConsumerGroupTopicPartitions]) -> list[ConsumerGroupTopicPartitions]:
-    """Write the positions of groups; return those of which some were not written."""
+    """Write the positions of groups; return the groups that lack some of them afterwards."""
     asked = [(group, admin.alter_consumer_group_offsets([group])[group.group_id]) for group in groups]
     return [
         group

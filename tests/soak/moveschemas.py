@@ -46,7 +46,7 @@ class Registries:
         return self._of[side].url
 
     def differences(self) -> Iterator[str]:
-        """What one has and the other has not."""
+        """Yield the schemas that only one registry has."""
         ids = {
             side: {
                 # AVRO is the type of a schema that names none.
@@ -146,7 +146,7 @@ class AvroWriter:
         return note
 
     def judge(self, bootstraps: Mapping[str, str], active: str) -> Iterator[str]:
-        """What is wrong with its records. Those of a cluster are read with the schemas of its registry."""
+        """Yield errors in its records. Those of a cluster are read with the schemas of its registry."""
         logs = {side: self._read(bootstrap, side) for side, bootstrap in bootstraps.items()}
         self.records = sum(map(len, logs[active]))
         yield from the_same(logs, active)

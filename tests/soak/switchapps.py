@@ -47,7 +47,7 @@ _NO_LOGIN: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is. `wave`: that with which it is moved, if not with all others."""
+    """The place of an application. `wave`: the wave with which it is moved, if not with all others."""
 
     site: Site
     directory: Path
@@ -152,9 +152,9 @@ class _Process(App):
 
 
 class Streams(_Process):
-    """It counts the records of the producer `reads`, exactly once. `protocol`: of its group, classic or streams.
+    """An application that counts the records of the producer `reads`, exactly once.
 
-    `id`: of the application; `login`: properties of its clients."""
+    `protocol`: of its group, classic or streams; `id`: of the application; `login`: properties of its clients."""
 
     def __init__(
         self, place: Place, name: str, bootstrap: str, protocol: str = "classic", *,

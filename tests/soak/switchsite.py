@@ -52,7 +52,7 @@ class Site:
     which has so many `brokers`. Clients are those of the newest Kafka."""
 
     prepares_again = True
-    """Whether the target is prepared before each switch, for topics that are made meanwhile."""
+    """True if the target is prepared before each switch, for topics that are made meanwhile."""
 
     def __init__(
         self, directory: Path, chance: Random, held: ExitStack, apps: Mapping[str, Callable[..., App]] = WANTED, *,
@@ -106,11 +106,11 @@ class Site:
 
     @property
     def active(self) -> str:
-        """Where clients are led that are in no wave."""
+        """The cluster of the clients that are in no wave."""
         return self._active[""]
 
     def active_of(self, wave: str) -> str:
-        """Where the clients of a wave are led."""
+        """Return the cluster of the clients of a wave."""
         return self._active.get(wave, BLUE)
 
     def make_topic(self, name: str) -> None:

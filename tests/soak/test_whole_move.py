@@ -1,6 +1,6 @@
 """A whole move by waves, with everything real: see `wholemove`.
 
-    WHOLE_MOVE_ROUNDS=N      how many, each of which moves each wave to the other side, or tries to
+    WHOLE_MOVE_ROUNDS=N      how many rounds; each moves each wave to the other side, or tries to
     WHOLE_MOVE_SECONDS=N     after which no further round begins
     WHOLE_MOVE_SEED=N        repeats what chance decides
     WHOLE_MOVE_HARMS=A,B     what is done, of `_HARMS`, such as "nothing,driver flip"
@@ -94,7 +94,7 @@ class Move:
         self._rounds = 0
 
     def days_before(self) -> None:
-        """What docs/migration.md asks for."""
+        """Do what docs/migration.md asks for."""
         site = self.site
         site.wait_flowing()
         site.observe()

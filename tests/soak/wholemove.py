@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType  # type: ignore[attr-defined]  # its types lack them
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from tests.harness.clusters.twologins import NAMES, OLD, SECURITY, allow, decisions, import_users, swapping, two_logins
@@ -43,7 +43,7 @@ def _java_login(user: str) -> dict[str, str]:
 
 
 def _login(user: str) -> dict[str, str]:
-    """Of librdkafka."""
+    """Return the login of a librdkafka client."""
     return _SASL | {"sasl.username": user, "sasl.password": OLD[user]}
 
 
@@ -182,7 +182,7 @@ class WholeMove(Site):
         return problems + list(self.registries.differences()) + self._wrong_principals()
 
     def _wrong_principals(self) -> list[str]:
-        """Who has written to the topics of others, by the log of each authorizer since its broker's start."""
+        """Return who wrote to topics of others, by each authorizer's log since its broker's start."""
         names = {BLUE: {user: user for user in NAMES}, GREEN: NAMES}
         return [
             f"{one.principal} wrote to {one.name} on {side}: {'allowed' if one.allowed else 'denied'}"

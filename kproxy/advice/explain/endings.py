@@ -1,4 +1,4 @@
-"""When a connection has ended: as soon as it was ready, or during its login (pure).
+"""The moment at which a connection ended: as soon as it was ready, or during its login (pure).
 
 The words of the end are the same each time: `EOF`, `Disconnected`. The moment says what the server did not accept.
 """

@@ -1,4 +1,4 @@
-"""What operating systems say of a connection in other languages than English, put into English (pure).
+"""Failures of a connection in the words of operating systems in other languages, put into English (pure).
 
 A client prints its own words in English, and passes on those of the operating system: `Connect to ipv4#… failed: 连接超时`.
 The tables are in English, so a line with other letters than ASCII is put into English before it is searched.

@@ -200,7 +200,7 @@ def position_on(bootstrap: str, group: str, place: Place) -> CommittedOffset | N
 
 
 def test_positions_of_many_groups_are_read_with_few_requests(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As writes are held meanwhile. A group that a transaction commits to at that moment is asked for alone."""
+    """One request for many groups, as writes are held. A group with an open transaction is asked for alone."""
     sides, prefix, place = loaded.sides, unique("many"), ("plain", 0)
     names = [f"{prefix}-{number}" for number in range(5)]
     for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""What the benchmark of whole moves watches, without brokers."""
+"""The processes that the benchmark of whole moves watches, without brokers."""
 
 from __future__ import annotations
 

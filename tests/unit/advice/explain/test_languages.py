@@ -1,4 +1,4 @@
-"""What operating systems say in other languages than English."""
+"""The words of operating systems in other languages than English."""
 
 from __future__ import annotations
 

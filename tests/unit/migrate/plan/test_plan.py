@@ -87,7 +87,7 @@ def test_waves_of_an_observation_are_shown_and_checked() -> None:
 
 
 def test_a_producer_that_goes_round_the_kproxies_is_a_warning() -> None:
-    """Of the topics that are copied; the switch stops, unless it allows it."""
+    """The plan warns for the topics that are copied; only the switch stops."""
     writings = tuple(Writing(name, 0, 7, 1, -1, 3) for name in ("t", "left-out"))
     usage = ObservedUsage(
         1.0, 2.0, (), kproxies=(KproxyCoverage("kp-1", 1.0, 2.0),), source=SourceChange(1.0, 2.0, {}, writings=writings)

@@ -135,7 +135,10 @@ def _faults_of_name(match: MessageMatch, servers: Collection[str]) -> tuple[Faul
 
 
 def _faults_of_address(match: MessageMatch, servers: Collection[str]) -> tuple[Fault, ...]:
-    place = classify(host_of(match.facts.address).strip("[]"))
+    host = host_of(match.facts.address)
+    if match.facts.resolved and name_kind(host) is NameKind.CLOUD:
+        host = host_of(match.facts.resolved)  # such a name leads nowhere else
+    place = classify(host.strip("[]"))
     if place is AddressClass.WILDCARD:
         return (Fault.ADDRESS_FORM,) if _is_chosen(match, servers) else (Fault.WILDCARD_ADVERTISED,)
     if _is_chosen(match, servers) or (match.facts.bootstrap is None and not servers):

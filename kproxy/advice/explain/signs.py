@@ -88,7 +88,10 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
             "and no Service or pod has this name: look at its namespace, and whether it is headless or ready."
         )
     if faults & _ABOUT_ADDRESSES:
-        yield from _place(host, faults)
+        is_private = Fault.PRIVATE_ADDRESS_ADVERTISED in faults
+        yield from _place(
+            split_address(match.facts.resolved)[0] if is_private and match.facts.resolved else host, faults
+        )
     if faults & _ABOUT_PORTS:
         yield from _port(host, port, match.facts)
 

@@ -15,5 +15,6 @@ jaas           login modules and their options
 clients        bootstrap servers, protocols and mechanisms of clients
 clientnames    settings of the other client library, and types of stores
 clouds         what the address of a cloud demands
+connectors     settings of connectors that were renamed
 operators      Strimzi's and CFK's resources, and charts
 """

@@ -30,7 +30,6 @@ TOGETHER = ("tests/integration/cluster", "tests/integration/migrate", "tests/ora
 # The files that take longest, the longest first. They begin first, so that all processes end together.
 LONG = (
     "tests/integration/migrate",
-    "tests/soak/test_whole_move.py",
     "tests/integration/cluster",
     "tests/scenarios",
     "tests/oracle",

@@ -5,7 +5,8 @@
     WHOLE_MOVE_SEED=N        repeats what chance decides
     WHOLE_MOVE_HARMS=A,B     what is done, of `_HARMS`, such as "nothing,driver flip"
 
-In `make test` both waves go there, and the driver or a kproxy is killed in one of the two moves.
+In `make test-matrix` both waves go there, and the driver or a kproxy is killed in one of the two moves. Its load would
+take more from the tests beside it than `make test` has.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _BROKER = tuple(f"broker {stage}" for stage in SAYS if stage != "drain")
 _HARMS = ("nothing", "nothing", "answers", *_DRIVER, *_KPROXY, *_BROKER)
 
 
-@pytest.mark.integration
+@pytest.mark.matrix
 def test_both_waves_go_there(tmp_path: Path, figures: list[str]) -> None:
     seed = int(os.environ.get("WHOLE_MOVE_SEED", Random().randrange(1 << 32)))
     with ExitStack() as held:

@@ -359,7 +359,8 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
     name = unique("move")
     names = {topic: f"to.{topic}" for topic in topics}
     admin = AdminClient({"bootstrap.servers": broker})
-    new = [NewTopic(there, 2, 1) for there in names.values()]
+    # The records are of 2023: by default, the broker deletes them five minutes after its start.
+    new = [NewTopic(there, 2, 1, config={"retention.ms": "-1"}) for there in names.values()]
     new.append(NewTopic(state_topic_name(name), 3, 1, config={"cleanup.policy": "compact"}))
     for made_one in admin.create_topics(new).values():
         made_one.result(30)

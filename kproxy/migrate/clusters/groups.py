@@ -182,6 +182,7 @@ class GroupOffsetsClient:
         """
         from kafka.protocol.consumer import OffsetFetchRequest as Request
 
+        self._prefetched.clear()  # what `read_positions` has not returned is old now
         if self._admin.api_version(Request) < _WITH_MANY_GROUPS:
             return
         names = list(names)

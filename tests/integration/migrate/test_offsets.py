@@ -237,8 +237,12 @@ def test_positions_of_many_groups_are_read_with_few_requests(loaded: Loaded, mon
         client.prefetch([*names, unique("absent")])
         assert requests == [("FindCoordinatorRequest", 0), ("OffsetFetchRequest", 6)]
         positions = [client.read_positions(name, "classic") for name in names]
-    assert [{where: at.offset for where, at in group.items()} for group in positions] == expected
-    assert len(requests) == 2
+        assert [{where: at.offset for where, at in group.items()} for group in positions] == expected
+        assert len(requests) == 2
+        client.prefetch(names)
+        client.prefetch([])  # none of the first is returned later
+        assert client.read_positions(names[0], "classic")[place].offset == 0
+    assert [name for name, _ in requests[2:]] == ["OffsetFetchRequest"] * 2
 
 
 def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> None:

@@ -130,6 +130,7 @@ def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
             patch.setenv(name, value)
         with contextlib.chdir(home):  # where its JVM is, and leaves a directory
             made = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        _leave_no_answer_behind(made.sparkContext._gateway._gateway_client)
         try:
             yield made
         finally:
@@ -141,6 +142,28 @@ def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
                 gateway.proc.wait(60)
             SparkContext._gateway = SparkContext._jvm = None
             gc.collect()  # its sockets, while warnings about them are ignored
+
+
+def _leave_no_answer_behind(client: Any) -> None:
+    """Close the connection to the JVM when a test's time limit interrupts a call.
+
+    py4j does so for errors only, and a time limit is none of them (`BaseException`). The next test would take the answer
+    that is still to come for its own.
+    """
+    send = client.send_command
+
+    def send_command(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return send(*args, **kwargs)
+        except Exception:
+            raise
+        except BaseException:
+            connection = client.get_thread_connection()
+            if connection is not None:
+                connection.close(True)
+            raise
+
+    client.send_command = send_command
 
 
 def proxy_of(listen: str) -> ProxyState:

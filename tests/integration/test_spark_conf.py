@@ -18,7 +18,7 @@ import kproxy.spark
 from kproxy.spark.pluginjar import CLASS, build_cached_jar
 from tests.harness.clients.spark import environment, needs_spark, spark_home
 
-pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 
 SOURCE = Path(kproxy.spark.__file__).with_name("KproxyPlugin.java")
 

@@ -34,7 +34,7 @@ ENTRIES = {
     f'{MODULE} required a="1"; {MODULE} required a="2";': ("jaas-block", "contains 2 login modules, should be 1"),
 }
 FILES = {
-    f'KafkaServer {{ {MODULE} required username="u" user_u="p"; }};': ("", "accepted"),
+    f'KafkaServer {{ {MODULE} required username="u" password="p" user_u="p"; }};': ("", "accepted"),
     f'KafkaServer {{ {MODULE} required username="u" user_u="p" }};': ("jaas-semicolon", "refused"),
     f'KafkaServer {{ {MODULE} required username="u"; }}': ("jaas-semicolon", "refused"),
     f'KafkaServer {{ {MODULE} username="u"; }};': ("jaas-flag", "refused"),

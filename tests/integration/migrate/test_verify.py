@@ -45,7 +45,7 @@ from tests.harness.topics import read_topic, unique
 pytestmark = [
     pytest.mark.integration,
     needs_spark,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     # pyspark leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     # kafka-python reads its message definitions in an old way.

@@ -147,8 +147,8 @@ def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
 def _leave_no_answer_behind(client: Any) -> None:
     """Close the connection to the JVM when a test's time limit interrupts a call.
 
-    py4j does so for errors only, and a time limit is none of them (`BaseException`). The next test would take the answer
-    that is still to come for its own.
+    py4j does so for errors only, and a time limit is none of them (`BaseException`). The next test would take the
+    answer that is still to come for its own.
     """
     send = client.send_command
 

@@ -59,6 +59,7 @@ _CONSEQUENCES: dict[Fault, frozenset[Fault]] = {
             Fault.CREDENTIALS_UNREADABLE,
             Fault.KERBEROS,
             Fault.TLS_FAILED,
+            Fault.NAME_NOT_RESOLVED,  # Java has the same message for a name and for a connection without a login
         },
     ),
     Fault.BROKER_STORAGE: frozenset({Fault.CONFIGURATION, Fault.NO_CONTROLLER, Fault.WRONG_CLUSTER}),

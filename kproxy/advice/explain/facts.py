@@ -142,7 +142,7 @@ def facts_of(line: str) -> LineFacts:
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line)), None)
-    topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) not in _NO_TOPIC), "")
+    topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) and name not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
     # librdkafka's thread keeps the name of the bootstrap server when it has become the one of a broker.
     chosen = _BOOTSTRAP.search(_THREAD.sub("", line) if "[thrd:" in line and line_addresses else line)
@@ -262,6 +262,8 @@ def _is_field(match: re.Match[str]) -> bool:
 def _topic(match: re.Match[str]) -> str:
     """Return the topic's name, without the partition's number at its end."""
     name = match[1].rstrip(".")
+    if match[0].startswith("partition") and name.isdigit():
+        return ""  # kcat's list names the topic in a line before
     return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
 
 

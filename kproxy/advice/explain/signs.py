@@ -134,6 +134,8 @@ def _place(host: str, faults: set[Fault]) -> Iterator[str]:
                 f"{host} is of 100.64.0.0/10, which carriers, VPNs such as Tailscale, Kubernetes and proxies that "
                 "inspect TLS use inside their networks."
             )
+        elif bare.startswith("172.17."):
+            yield f"{host} is of 172.17.0.0/16, the network that Docker gives to containers unless another one is set."
         else:
             yield f"{host} is a private address: it means something in its own network only."
 

@@ -103,12 +103,20 @@ kafka-python> Connection reset during SSL handshake
 == port-closed
 kafka-python> returned error 111. Disconnecting
 kafka-python> returned error 61. Disconnecting
+kafka-python> returned error 10061. Disconnecting
 
 == filtered
 kafka-python> returned error 110. Disconnecting
+kafka-python> returned error 60. Disconnecting
+kafka-python> returned error 10060. Disconnecting
 
 == no-route
 kafka-python> returned error 113. Disconnecting
+kafka-python> returned error 101. Disconnecting
+kafka-python> returned error 65. Disconnecting
+kafka-python> returned error 51. Disconnecting
+kafka-python> returned error 10065. Disconnecting
+kafka-python> returned error 10051. Disconnecting
 
 == broker-too-old
 Note: The client's library is newer than the broker, or the service supports only a part of the protocol.

@@ -70,7 +70,12 @@ Note: The login module does not fit the mechanism: `ScramLoginModule` for `SCRAM
 `OAuthBearerLoginModule` for `OAUTHBEARER`.
 java!> Failed to create SaslClient with mechanism …
 java!> Unexpected callback type … for SASL
+java> Channel could not be created for socket
+java> Error connecting to node …: java.io.IOException: Channel could not be created
 java!> Unrecognized SASL Login callback
+Note: The client has no callback handler for its mechanism. For IAM of Amazon MSK, set
+`sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler`.
+java!> Unrecognized SASL ClientCallback
 Note: `sasl.mechanism` is `GSSAPI` (Kerberos) unless it is set. If you mean a user and a password, set `sasl.mechanism`
 to `PLAIN` or `SCRAM-SHA-…`. For Kerberos, set `sasl.kerberos.service.name`, mostly to `kafka`.
 java!> No serviceName defined in either JAAS or Kafka config

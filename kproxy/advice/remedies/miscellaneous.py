@@ -43,7 +43,7 @@ Check: `kafka-topics --describe --under-replicated-partitions --bootstrap-server
 metrics `request-latency-avg` and `produce-throttle-time-avg` of the client show slow brokers and quotas.
 Fix: Find the slow broker or disk. Raise `request.timeout.ms` and `delivery.timeout.ms` for slow networks. Raise the
 quota, or send less.
-java> Expiring … record(s) for …:… ms has passed since batch creation
+java!> ms has passed since batch creation
 java> ThrottlingQuotaExceededException: …
 java> BufferExhaustedException: Failed to allocate … bytes within the configured max blocking time … ms
 java> org.apache.kafka.common.errors.TimeoutException: The request timed out.

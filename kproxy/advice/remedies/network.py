@@ -20,7 +20,7 @@ java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
 java> Timeout of …ms expired before the position for partition … could be determined
 java> Timeout of …ms expired before the last committed offset for partitions
-java> Expiring … record(s) for …:… ms has passed since batch creation
+java!> ms has passed since batch creation
 java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …
@@ -60,7 +60,7 @@ java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
 java> Timeout of …ms expired before the position for partition … could be determined
 java> Timeout of …ms expired before the last committed offset for partitions
-java> Expiring … record(s) for …:… ms has passed since batch creation
+java!> ms has passed since batch creation
 java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …
@@ -139,7 +139,7 @@ java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
 java> Timeout of …ms expired before the position for partition … could be determined
 java> Timeout of …ms expired before the last committed offset for partitions
-java> Expiring … record(s) for …:… ms has passed since batch creation
+java!> ms has passed since batch creation
 java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …
@@ -172,7 +172,7 @@ java> Failed to update metadata after … ms
 java> Topic … not present in metadata after … ms
 java> Timeout of …ms expired before the position for partition … could be determined
 java> Timeout of …ms expired before the last committed offset for partitions
-java> Expiring … record(s) for …:… ms has passed since batch creation
+java!> ms has passed since batch creation
 java> Timeout expired while fetching topic metadata
 java> Timeout expired while trying to create topic
 java> Call(callName=…, deadlineMs=…) timed out at …

@@ -363,6 +363,7 @@ def assert_principals(cluster: DevCluster, names: Mapping[str, str], prefix: str
         assert writers <= {(f"User:{name}", True), ("User:ANONYMOUS", True)}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("move", ["swapped"], indirect=True)
 def test_the_next_driver_tries_the_logins_again(move: Move) -> None:
     """The driver dies when all kproxies have committed. Clients go on if each user can log in there, and else back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
@@ -44,8 +45,9 @@ class Site:
         made.serves[ApiKey.LIST_GROUPS] = (9, 9)
         return made, self.peer(made)
 
-    def cluster(self, *bootstrap: Address, **options: object) -> NodeDialer:
-        config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=0.5, **options)
+    def cluster(self, *bootstrap: Address, connect_timeout: float = 5.0, **options: Any) -> NodeDialer:
+        """Return the dialer of a cluster. A test with a silent server gives a shorter time, in seconds."""
+        config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=connect_timeout, **options)
         self.dialer = NodeDialer(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
         self.explorer = Explorer(config, self.topology, self.dialer, self.learn)
         return self.dialer

@@ -653,7 +653,7 @@ async def test_a_broker_that_answers_the_check_oddly_is_asked_otherwise(
         broker.nodes = [*at((1, address)), (2, "nowhere.invalid", 9092)]
         if not late:
             spoil(broker, fault)
-        reach = here.cluster(address)
+        reach = here.cluster(address, connect_timeout=0.5 if fault == "is silent" else 5.0)
         await here.explorer.explore()
         if late:
             spoil(broker, fault)

@@ -11,6 +11,7 @@ wrapping       lines that a narrow window has broken within a message
 shapes         records without what no answer depends on, so that each is examined once
 matches        the messages that a record contains
 progress       lines that show how far a client came
+listing        brokers in the list of `kcat -L` whose addresses others can use only
 unlisted       failures in words that no table has
 subject        whether lines are about Kafka, or about another system
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown

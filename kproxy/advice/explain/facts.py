@@ -88,7 +88,8 @@ _SERVERS = re.compile(
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:, ?[^\s\]\"';,]{3,200}){0,20})"
 )
 _CONTACTED = re.compile(
-    r"etching (?:cluster metadata from kafka://|metadata for .{1,250}? from broker )([^\s\"',]{3,255})"
+    r"(?:etching cluster metadata from kafka://|etching metadata for .{1,250}? from broker |\(from broker -\d{1,10}: )"
+    r"([^\s\"',]{3,255})"
 )
 _BOOTSTRAP = re.compile(
     r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
@@ -220,7 +221,7 @@ def bootstrap_servers(line: str) -> list[str]:
 
 
 def contacted_server(line: str) -> str:
-    """Return the address that a client asks for metadata, as Sarama and ruby-kafka log it; empty if there is none."""
+    """Return the address that a client asks for metadata, as Sarama, ruby-kafka and kcat show it; empty if there is none."""
     match = _CONTACTED.search(line)
     return next(iter(addresses(match[1])), "") if match else ""
 

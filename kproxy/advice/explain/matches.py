@@ -126,7 +126,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             answers.append((index, client))
         if kafka_like or "bootstrap" in line:
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
-        if kafka_like and b"etching " in raw and (server := contacted_server(line)):
+        if kafka_like and (b"etching " in raw or b"(from broker -" in raw) and (server := contacted_server(line)):
             contacts.append((index, server))
         if _SETTING.match(raw):
             continue  # clients and brokers log all their settings: a name there is no message

@@ -65,6 +65,8 @@ WRAPPERS = frozenset(
         "The metadata response from the cluster reported a recoverable issue with correlation id",
     }
 )
+# A broker in the list of `kcat -L`, which is no failure.
+LISTED_BROKER = "broker … at …"
 _BEFORE_A_FRAME = (" … at ", " … thread '", "{kpro_req … ")
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18

@@ -17,7 +17,7 @@ LITERALS: dict[bytes, tuple[bytes, ...]] = {
     b"Discovered": (b"Discovered group coordinator ", b"Discovered cluster metadata", b"Discovered coordinator "),
     b"UP": (b"-> UP",),
     b"registered": (b"registered new broker #",),
-    b"Metadata": (b"Metadata for all topics (from broker",),
+    b"Metadata": (b"Metadata for ",),
 }
 _ANSWER = re.compile(
     r"\bCluster ID: [\w-]{1,64}|\bDiscovered (?:group coordinator |cluster metadata|coordinator )|state [A-Z_]{2,30} -> UP\b|"

@@ -10,6 +10,7 @@ from functools import cache
 from kproxy.advice.explain import codes
 from kproxy.advice.explain.facts import LineFacts
 from kproxy.advice.explain.languages import in_english
+from kproxy.advice.explain.listing import listed_brokers
 from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.progress import LITERALS as _SIGNS_OF_ANSWERS
@@ -136,6 +137,9 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
         result.conditional.clear()
+    if b"(from broker " in head:
+        for number, match in listed_brokers(head.split(b"\n")[1:]):
+            result.add(match, number)
     if not result.matches and not result.conditional and len(head) < _HEAD_BYTES:
         _examine_whole(head.split(b"\n")[1:], result)
     return result

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.facts import host_of
 from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.patterns import LISTED_BROKER
 from kproxy.advice.explain.reasons import has_whole_advice, notes_of, precise_title
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
@@ -67,6 +68,8 @@ def sentence(cause: Cause) -> str:
     if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
         return ""
     subject = _describe_address(cause.matches, addresses[0]) if len(addresses) == 1 else abbreviate(addresses)
+    if all(match.text == LISTED_BROKER for match in cause.matches):
+        return f"{subject}. The list does not show whether your machine reaches it."
     mechanism = next((f" {match.facts.mechanism}" for match in cause.matches if match.facts.mechanism), "")
     return _SENTENCES[fault].format(subject=subject, mechanism=mechanism)
 

@@ -157,6 +157,10 @@ Note: A connection that was in use has ended: the broker was restarted, the conn
 load balancers close such), or a device between has cut it. Clients connect again by themselves.
 java> Cancelled … request with correlation id … due to node … being disconnected
 librdkafka> Disconnected (after …ms in state UP
+librdkafka> SSL connection closed by peer (after …ms in state UP
+librdkafka> Connection reset by peer (after …ms in state UP
+librdkafka> Receive failed: … (after …ms in state UP
+librdkafka> Send failed: … (after …ms in state UP
 librdkafka!> Broker changed state UP -> DOWN
 librdkafka> Receive failed: SSL syscall error
 Note: The client opens a new connection by itself: a broker closes unused ones after `connections.max.idle.ms`.

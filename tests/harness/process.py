@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 # For what must come: so long that a machine on which everything takes ten times as long does not exceed it.
-PATIENCE_S = 120
+PATIENCE_S = 240
 
 
 class Claims:

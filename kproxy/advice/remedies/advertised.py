@@ -13,6 +13,7 @@ for this name.
 Fix: Run kproxy beside the client, and use kproxy as the client's bootstrap server. Or make the name known to the
 client (DNS, `/etc/hosts`). Or set `advertised.listeners` of the broker to a name that its clients can resolve.
 java> Couldn't resolve server … from bootstrap.servers as DNS resolution failed for
+java!> Removing server … from bootstrap.servers as DNS resolution failed for
 java!> Couldn't resolve server … as DNS resolution …failed for
 java> No resolvable bootstrap urls given in bootstrap.servers
 java> Error connecting to node …

@@ -269,6 +269,10 @@ broker!> [RaftManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Connection to node … could not be established
 broker!> ToControllerChannelManager …Error connecting to node
 broker!> [kafka-raft-outbound-request-thread] Error connecting to node
+Note: The controllers elect no leader. If such lines go on, fewer than a majority of `controller.quorum.voters` run and reach
+each other, or their logs differ: see the log of each. Some of them at the start are normal.
+broker!> [RaftManager …Vote request …is rejected
+broker!> In the new epoch …, the leader is (none)
 Note: The broker waits for the ACLs from the controllers, and gets none: a majority of the controllers must run and reach
 each other, and the principal of the nodes must be in `super.users`.
 broker!> Failed to complete initial ACL load process

@@ -82,6 +82,8 @@ def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         faults = _faults_of_address(match, servers)
     elif match.faults == (Fault.TLS_TO_PLAINTEXT,) and _speaks_tls(match.facts.address):
         faults = (Fault.TLS_INSPECTION, Fault.TLS_FAILED)  # something else cuts the handshake
+    elif match.faults == (Fault.SILENT,) and "plaintext" in match.facts.protocol and _speaks_tls(match.facts.address):
+        faults = (Fault.PLAINTEXT_TO_TLS,)  # the server waits for the rest of a handshake
     elif _ENDED.intersection(match.faults) and (len(match.faults) > 1 or Fault.CLOSED in match.faults):
         faults = _faults_of_port(match)
     else:

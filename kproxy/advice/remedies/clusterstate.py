@@ -229,6 +229,16 @@ librdkafka> Local: Communication failure with broker
 librdkafka> Broker: Broker disconnected before response received
 sarama!> kafka: broker: not connected
 
+== name-not-resolved port-closed filtered closed not-authorized
+Note: The client counts the records that it could not write, and keeps the reasons: print each error of `kafka.WriteErrors`
+(`errors.As`), and explain that.
+kafka-go!> kafka write errors (
+
+== overloaded silent
+Note: The connection was in use, and the broker has not answered a request for `socket.timeout.ms` (60 s unless it is set),
+though it has answered others: it is overloaded, or a device between loses packets.
+librdkafka> … request(s) timed out: disconnect (…) (after …ms in state UP
+
 == too-many-files
 Note: The client's machine has no free local port, or no address of the family (IPv4 or IPv6) of the broker's address.
 Connections that are opened and closed all the time use the ports up: `ss -s` counts them. Keep clients and their connections.

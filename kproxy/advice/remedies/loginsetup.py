@@ -36,10 +36,13 @@ any*> No JAAS configuration section named 'Client' was found
 java*> is not set to a JAAS configuration
 java!> Could not find a 'KafkaServer' or
 broker!> Could not find a 'KafkaServer' or '….KafkaServer' entry in the JAAS configuration
-java!> Login module control flag is not available in the JAAS config
-java!> Unexpected exception while parsing JAAS config
 java!> Exception while loading Zookeeper JAAS login context
 java!> No JAAS configuration section named
+Note: The entry has no control flag, or is not an entry: `sasl.jaas.config` is `CLASS required OPTIONS;`, without the block
+`KafkaClient { … }` of a file around it.
+java!> Login module control flag is not available in the JAAS config
+Note:
+java!> Unexpected exception while parsing JAAS config
 java!> No SASL mechanisms are enabled
 java!> Callback handler not specified for SASL mechanism
 java?> java.lang.SecurityException: java.io.IOException: Configuration Error

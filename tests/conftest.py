@@ -1,4 +1,4 @@
-"""All tests: four processes share them (`-n 4`), and what they measured is printed at the end."""
+"""All tests: several processes share them (`-n`), and what they measured is printed at the end."""
 
 from __future__ import annotations
 

@@ -16,9 +16,12 @@ from kproxy.advice.remedies.remedy import Program
 from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault
 
-# The first line names the broker that has answered. Of a bootstrap server, the id is negative.
-_ANSWERED = re.compile(rb"Metadata for .{1,260} \(from broker -?\d{1,10}: (\S{3,260})/(?:bootstrap|\d{1,10})\)")
-_BROKER = re.compile(rb"\s{1,8}broker (\d{1,10}) at (\S{3,260}:\d{1,5})(?: \(controller\))?\s*")
+# The first line names the broker that has answered. Of a bootstrap server, the id is negative. An address has no other
+# characters than these, as it is printed to the user's terminal.
+_ANSWERED = re.compile(
+    rb"Metadata for .{1,260} \(from broker -?\d{1,10}: ([\w.:%\[\]-]{3,260})/(?:bootstrap|\d{1,10})\)"
+)
+_BROKER = re.compile(rb"\s{1,8}broker (\d{1,10}) at ([\w.:%\[\]-]{3,260}:\d{1,5})(?: \(controller\))?\s*")
 _OF_CLASS = {
     AddressClass.LOOPBACK: Fault.LOOPBACK_ADVERTISED,
     AddressClass.WILDCARD: Fault.WILDCARD_ADVERTISED,

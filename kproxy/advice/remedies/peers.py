@@ -173,8 +173,8 @@ broker> Unable to register the broker because the RPC got timed out before it co
 
 == no-coordinator: The group or transaction has no coordinator
 The broker that coordinates the group or transaction is down, or `__consumer_offsets` or `__transaction_state` cannot
-be created: too few brokers for its replication factor. The first group of a new cluster waits while it is created: its next
-attempt works.
+be created: too few brokers for its replication factor. The first group of a new cluster waits until
+`__consumer_offsets` is created: its next attempt works.
 Check: `kafka-topics --describe --topic __consumer_offsets --bootstrap-server HOST:PORT` shows whether it exists and
 has leaders.
 Fix: Start the brokers that are down. With fewer than three brokers, set `offsets.topic.replication.factor` and

@@ -205,3 +205,13 @@ def test_of_a_kind_only_some_hundred_records_are_examined(monkeypatch: pytest.Mo
         ((Fault.PORT_CLOSED,), 1),
     ]
     assert "kafka-2999" not in everything(explanation)
+
+
+@pytest.mark.parametrize("spoiled", ["\x07", "\x1b", "\x9b31m", "$(id)", "`id`", ";id", "\u202e"])
+def test_what_is_no_address_in_a_list_is_not_shown(spoiled: str) -> None:
+    """Neither the address that the client has asked, nor a broker's."""
+    head = "Metadata for all topics (from broker -1: 34.1.2.3{}:9092/bootstrap):\n 1 brokers:\n"
+    broker = "  broker 1 at k-0{}.k.kafka.svc:9092\n"
+    assert "k-0.k.kafka.svc" in everything(explain(io.BytesIO((head + broker).replace("{}", "").encode())))
+    for text in (head.replace("{}", "") + broker, head + broker.replace("{}", "")):
+        assert spoiled not in everything(explain(io.BytesIO(text.replace("{}", spoiled).encode())))

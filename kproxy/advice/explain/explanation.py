@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
-from kproxy.advice.explain.facts import ClientFacts
+from kproxy.advice.explain.facts import ClientFacts, host_of
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.reasons import has_whole_advice, notes_of
@@ -122,12 +123,14 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES, name: str = "-") -> Ex
     """Read a text, of the file `name`, to its end, or to `max_bytes`, and explain it."""
     reading = LineReader(stream, max_bytes)
     result = search(reading.line_blocks())
-    server, line = _assumed_server(result)
     matches, others = list(result.matches.values()), list(result.conditional.values())
     if all(len(match.faults) > 1 for match in matches):
         matches += others  # the words of other lines may show which of several causes it is
     protocol = next(iter(result.protocols)) if len(result.protocols) == 1 else ""
-    causes = tuple(causes_of(matches, ClientFacts(frozenset(result.bootstrap_servers), protocol, result.answers)))
+    marked = frozenset(host_of(match.facts.address) for match in matches if match.facts.bootstrap)
+    client = ClientFacts(frozenset(result.bootstrap_servers), marked, protocol, result.answers)
+    causes = tuple(causes_of(matches, client))
+    server, line = _assumed_server(result, causes)
     conditional = not result.matches and bool(others)
     return Explanation(causes, server, line, result.lines, reading.bytes_read, reading.complete, conditional, name)
 
@@ -143,11 +146,12 @@ def decoded_numbers(cause: Cause) -> dict[int, str]:
     return {match.decoded.number: match.decoded.meaning for match in cause.matches if match.decoded}
 
 
-def _assumed_server(result: SearchResult) -> tuple[str, int]:
+def _assumed_server(result: SearchResult, causes: Iterable[Cause]) -> tuple[str, int]:
     """Return the first bootstrap server in a setting, or else the first that a message names, and its line."""
     if result.bootstrap_servers:
         return next(iter(result.bootstrap_servers.items()))
-    called = (match for match in result.matches.values() if match.facts.bootstrap and ":" in match.facts.address)
+    refined = (match for cause in causes for match in (*cause.matches, *cause.consequences))
+    called = (match for match in refined if match.facts.bootstrap and ":" in match.facts.address)
     first = min(called, key=lambda match: match.first, default=None)
     return (first.facts.address, first.first) if first else ("", 0)
 

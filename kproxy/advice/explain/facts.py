@@ -16,14 +16,17 @@ _ADDRESS = re.compile(
 _ERLANG_PAIR = re.compile(r"\{:?\"([A-Za-z0-9][\w.-]{0,252})\", ?(\d{1,5})\}", re.ASCII)
 # As Python shows them; the second is of kafka-python before version 1.4.
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45}|[A-Za-z0-9][\w.-]{0,252}(?=', \d{1,5}, <))', (\d{1,5})[,)]", re.ASCII)
-_HOST_AND_PORT = re.compile(r"\bhost=([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})? port=(\d{1,5})\b", re.ASCII)
+# As Kafka's own Java and Scala show a node.
+_HOST_AND_PORT = re.compile(
+    r"\bhost[=:]([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})?(?: |, ?)port[=:](\d{1,5})\b", re.ASCII
+)
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _UNPORTED = re.compile(
     r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
-    r"IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
+    r"ost lookup: '|IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
     r"([A-Za-z0-9_][\w.-]{0,252})",
     re.ASCII,
 )
@@ -84,8 +87,15 @@ _SETTING_ENDS = frozenset(
 )  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
 _SERVERS = re.compile(
-    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:,]?\s{0,3}|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
-    r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:, ?[^\s\]\"';,]{3,200}){0,20})"
+    r"(?:"
+    r"[Bb]ootstrap[._-]?[Ss]ervers?[\"']?\s{0,3}[=:,]?\s{0,3}"
+    r"|\b(?:[A-Z0-9]{1,20}_){0,6}(?:BOOTSTRAP_?SERVERS?|KAFKA_BROKERS?|KAFKA_BROKERCONNECT|KAFKA_SERVERS?)\s{0,3}[=:]\s{0,3}"
+    r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
+    r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
+    r"|\bbrokers[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
+    r"|(?:\bkcat|\bkafkacat) .{0,80}-b ?"
+    r")"
+    r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )
 _CONTACTED = re.compile(
     r"(?:etching cluster metadata from kafka://|etching metadata for .{1,250}? from broker |\(from broker -\d{1,10}: )"
@@ -93,6 +103,7 @@ _CONTACTED = re.compile(
 )
 _BOOTSTRAP = re.compile(
     r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
+    r"|Init Kafka Client|creating kafka client"
 )
 
 
@@ -125,6 +136,8 @@ class ClientFacts:
 
     servers: frozenset[str] = frozenset()
     """The bootstrap servers."""
+    marked: frozenset[str] = frozenset()
+    """The hosts that a line marks as bootstrap servers."""
     protocol: str = ""
     """Its `security.protocol` in small letters, if the text sets only one."""
     answers: Mapping[str, int] = field(default_factory=dict)

@@ -124,7 +124,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             protocols.append(protocol)
         if kafka_like and (client := answered_client(line)) is not None:
             answers.append((index, client))
-        if kafka_like or "bootstrap" in line:
+        if kafka_like or "ootstrap" in line or "OOTSTRAP" in line or "rokers" in line:
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
         if kafka_like and (b"etching " in raw or b"(from broker -" in raw) and (server := contacted_server(line)):
             contacts.append((index, server))
@@ -291,7 +291,7 @@ def _distance(pattern: MessagePattern, patterns: Iterable[MessagePattern]) -> in
     1 if it stands around the reason, 2 if it shows only that something has failed, 3 if it is a part of such words.
     """
     if pattern.is_general:
-        return 1 + (pattern.faults == (Fault.CONFIGURATION,))
+        return 1 + (Fault.CONFIGURATION in pattern.faults)
     if any(other.is_general and pattern.text in other.text for other in patterns):
         return 3
     is_vague = _VAGUE.issubset(pattern.faults)

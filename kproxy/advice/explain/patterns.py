@@ -46,7 +46,9 @@ _NAME_OF_EXCEPTION = re.compile(r"[\w.$]+(?:Exception|Error)(?:: …)?")
 # What a program prints around the reason.
 _AROUND = frozenset(
     (
-        "KafkaException: Failed to construct kafka …", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
+        "KafkaException: Failed to construct kafka …", "Failed to construct kafka consumer", "Failed to construct kafka producer",
+        "Failed to create new KafkaAdminClient", "Unable to create Kafka consumer from given configuration",
+        "Unable to create Kafka producer from given configuration", "Failed to load SSL keystore … of type", "Failed to load SSL keystore … of type …",
         "KafkaJSSASLAuthenticationError", "HttpAccessTokenRetriever", "HttpJwtRetriever", "FindCoordinator response error", "SASL Authentication Failed", "[58] SASL Authentication Failed",
         "could not successfully authenticate to … with SASL", "SASL authentication error: …", "SASL_AUTHENTICATION_FAILED: …",
         "Unspecified GSS failure", "GSSAPI Error", "GSS initiate failed",

@@ -63,7 +63,26 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
         return replace(match, faults=(Fault.ADDRESS_FORM,))
     if not match.facts.address and _ENDED.intersection(match.faults) and _are_alike(client.servers):
         match = _at_server(match, min(client.servers))  # such as Sarama, which names the address in a line before
+    if not match.facts.address and len(match.faults) > 1 and not match.answered and _are_loopback(client.servers):
+        match = replace(match, facts=replace(match.facts, address=min(client.servers), bootstrap=True))
+    if match.facts.bootstrap is None and match.facts.address and _is_named(match.facts.address, client):
+        match = replace(match, facts=replace(match.facts, bootstrap=True))
     return _of_client(match, client.servers) if match.facts.address else match
+
+
+def _is_named(address: str, client: ClientFacts) -> bool:
+    """Check whether another line of the text names the address, or its host alone, as a bootstrap server."""
+    host = host_of(address)
+    if address in client.servers or host in client.marked:
+        return True
+    return host == address and host in {host_of(server) for server in client.servers}
+
+
+def _are_loopback(servers: Collection[str]) -> bool:
+    """Check whether there are bootstrap servers, all of them on the client's own machine."""
+    return bool(servers) and all(
+        classify(host_of(server).strip("[]")) is AddressClass.LOOPBACK for server in servers
+    )
 
 
 def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:

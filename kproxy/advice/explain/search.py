@@ -35,6 +35,12 @@ _NO_WORDS: frozenset[bytes] = frozenset()
 # The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
 _HEAD_BYTES = 16 * 1024
 
+# The names of the setting in code, in YAML, and in the environment of a container.
+_BOOTSTRAP_WORDS = (
+    b"bootstrap_servers", b"bootstrapServers", b"BootstrapServers", b"BOOTSTRAP_SERVERS", b"KAFKA_BOOTSTRAP_SERVERS",
+    b"KAFKA_BOOTSTRAP_SERVER", b"SPRING_KAFKA_BOOTSTRAP_SERVERS", b"CONNECT_BOOTSTRAP_SERVERS", b"KAFKA_BROKERS",
+    b"KAFKA_BROKER", b"KAFKA_BROKERCONNECT", b"KAFKA_SERVERS", b"KAFKA_SERVER", b"KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS",
+)  # fmt: skip
 # Other literals to search for, beside messages and names of codes, by one of their words.
 _OTHER_LITERALS = {
     b"code": (b"rror code", b"RROR CODE"),
@@ -45,14 +51,14 @@ _OTHER_LITERALS = {
     b"protocol": (b"ecurity.protocol",),
     b"security_protocol": (b"security_protocol",),
     b"apiKey": (b"apiKey",),
-    b"servers": (b"ootstrap.servers",),
-    b"bootstrap_servers": (b"bootstrap_servers",),
-    b"server": (b"--bootstrap-server",),
-    b"list": (b"--broker-list",),
+    b"servers": (b"ootstrap.servers", b"ootstrap-servers"),
+    **{word: (word,) for word in _BOOTSTRAP_WORDS},
+    b"server": (b"--bootstrap-server", b"--kafka.server"),
+    b"list": (b"--broker-list", b"metadata.broker.list"),
     b"Broker": (b"Broker: ",),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),
-    b"brokers": (b"ootstrap brokers:",),
+    b"brokers": (b"ootstrap brokers:", b"brokers: [", b"brokers = [", b"brokers=[", b'"brokers": [', b"--brokers"),
     b"unregistered": (b"(unregistered)",),
     b"fetching": (b"fetching metadata for",),
     b"Fetching": (b"Fetching cluster metadata from",),

@@ -99,8 +99,8 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
 def _who_chose(facts: LineFacts) -> Iterator[str]:
     if facts.bootstrap:
         yield (
-            "The line marks the address as a bootstrap server (a negative node id, `/bootstrap` or `seed`): it is from "
-            "the client's configuration, and no broker has advertised it."
+            "The text shows that it is a bootstrap server (a setting, a negative node id, `/bootstrap` or `seed`): it is "
+            "from the client's configuration, whatever brokers advertise."
         )
     elif facts.node is not None:
         yield (

@@ -15,6 +15,7 @@ client (DNS, `/etc/hosts`). Or set `advertised.listeners` of the broker to a nam
 java> Couldn't resolve server … from bootstrap.servers as DNS resolution failed for
 java!> Removing server … from bootstrap.servers as DNS resolution failed for
 java!> Couldn't resolve server … as DNS resolution …failed for
+java> DNS resolution failed for url in bootstrap.servers
 java> No resolvable bootstrap urls given in bootstrap.servers
 java> Error connecting to node …
 java?> java.net.UnknownHostException: …

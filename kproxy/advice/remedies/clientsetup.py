@@ -11,6 +11,16 @@ from __future__ import annotations
 from kproxy.advice.remedies.remedy import parse_messages
 
 MESSAGES = parse_messages("""
+== name-not-resolved credentials-unreadable jaas configuration
+Note: Java's client ends before it connects: it resolves its bootstrap servers, reads key stores and the files of a login,
+and checks its settings. The reason stands in a `Caused by:` below it, or in the program's own log at level DEBUG.
+java> KafkaException: Failed to construct kafka …
+java!> Failed to construct kafka consumer
+java!> Failed to construct kafka producer
+java!> Failed to create new KafkaAdminClient
+java!> Unable to create Kafka consumer from given configuration
+java!> Unable to create Kafka producer from given configuration
+
 == configuration
 Note: The program knows no bootstrap server: set `bootstrap.servers`, under the name and in the section that the
 program reads.

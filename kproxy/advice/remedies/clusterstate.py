@@ -28,6 +28,8 @@ Note:
 ruby-kafka!> not currently leader for
 
 == no-leader
+Note: The client asks the leader of each partition: one of them is down, or cannot be reached.
+java!> Failed to get offsets by times in
 Note: A topic that is only just created has no leader yet: the next attempt works. If it lasts, brokers are down.
 kafka-go> Leader Not Available
 ruby-kafka!> Kafka::LeaderNotAvailable
@@ -238,6 +240,7 @@ kafka-go!> kafka write errors (
 Note: The connection was in use, and the broker has not answered a request for `socket.timeout.ms` (60 s unless it is set),
 though it has answered others: it is overloaded, or a device between loses packets.
 librdkafka> … request(s) timed out: disconnect (…) (after …ms in state UP
+librdkafka> … request(s) timed out: disconnect (after …ms in state UP
 
 == too-many-files
 Note: The client's machine has no free local port, or no address of the family (IPv4 or IPv6) of the broker's address.

@@ -71,8 +71,6 @@ java!> kafka.network.BlockingChannel
 java!> kafka.consumer.SimpleConsumer
 java!> KafkaTopicOffsetGetter exception
 Note:
-java!> Unable to create Kafka consumer from given configuration
-java!> Unable to create Kafka producer from given configuration
 java!> Error sending fetch request
 java!> org.apache.kafka.common.errors.DisconnectException
 java!> Failed to get offsets by times in

@@ -46,7 +46,7 @@ def main(bootstrap: str, topic: str, port: int, settings: dict[str, Any]) -> Non
     producer = KafkaProducer(
         bootstrap_servers=bootstrap, client_id="walled", max_block_ms=2000, retry_backoff_ms=200, linger_ms=0,
         reconnect_backoff_ms=200, reconnect_backoff_max_ms=1000, delivery_timeout_ms=5000, request_timeout_ms=4000,
-        **settings,
+        bootstrap_timeout_ms=240_000, **settings,
     )  # fmt: skip
     while True:
         for partition in range(3):

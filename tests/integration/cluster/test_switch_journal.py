@@ -21,7 +21,7 @@ from kproxy.migrate.journal.switch_journal import (
     read_last_switch,
 )
 from kproxy.proxy.switching.twophase import JournalDecision
-from tests.harness.process import Kproxy
+from tests.harness.process import Kproxy, wait_until
 from tests.harness.topics import unique
 
 pytestmark = [
@@ -41,6 +41,13 @@ def create_state_topic(bootstrap: str, name: str) -> None:
     admin.create_topics([topic])[topic.topic].result(30)
 
 
+def values_after(bootstrap: str, name: str, records: int) -> dict[bytes, bytes]:
+    """The records of switches, once there are so many: brokers write the markers of a transaction after the answer that
+    it is committed, and to one partition before another."""
+    wait_until(lambda: len(read_state(bootstrap, name, is_switch_key)) >= records, f"{records} records are seen")
+    return read_state(bootstrap, name, is_switch_key)
+
+
 def test_each_switch_is_recorded_once(kproxy: Kproxy) -> None:
     name, bootstrap = unique("move"), kproxy.bootstrap
     create_state_topic(bootstrap, name)
@@ -50,9 +57,9 @@ def test_each_switch_is_recorded_once(kproxy: Kproxy) -> None:
             journal.take_over()
             held = journal.write(entry(switch, number).with_decision("000001-x", JournalDecision.RELEASED))
             with SwitchJournal(bootstrap, name) as other:
-                assert other.read() == held
+                wait_until(lambda other=other, held=held: other.read() == held, "the record is seen")
             journal.write(held)
-    values = read_state(bootstrap, name, is_switch_key)
+    values = values_after(bootstrap, name, 3)
     assert len(values) == 3, "no switch has two records"
     history = read_history(values)
     assert [each.switch for each in history] == ["a", "b", "c"]
@@ -72,4 +79,4 @@ def test_a_former_driver_records_nothing_more(kproxy: Kproxy) -> None:
         with pytest.raises(ConfigError, match="another driver has taken over"):
             former.write(entry("a", 1).with_decision("000001-x", JournalDecision.RELEASED))
         later.write(entry("b", 2))
-    assert [each.switch for each in read_history(read_state(bootstrap, name, is_switch_key))] == ["a", "b"]
+    assert [each.switch for each in read_history(values_after(bootstrap, name, 2))] == ["a", "b"]

@@ -80,9 +80,7 @@ def _is_named(address: str, client: ClientFacts) -> bool:
 
 def _are_loopback(servers: Collection[str]) -> bool:
     """Check whether there are bootstrap servers, all of them on the client's own machine."""
-    return bool(servers) and all(
-        classify(host_of(server).strip("[]")) is AddressClass.LOOPBACK for server in servers
-    )
+    return bool(servers) and all(classify(host_of(server).strip("[]")) is AddressClass.LOOPBACK for server in servers)
 
 
 def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:

@@ -12,7 +12,8 @@ from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import Fault
 
 _READY = re.compile(r"\(after (\d{1,12})ms in state UP\b")
-_WHEN = "(after …ms in state UP"
+# The end of messages about a connection of librdkafka that was in use.
+WHEN_IN_USE = "(after …ms in state UP"
 _SOON_MS = 1000
 _LOGIN = re.compile(r"\bsasl\b|authenticat", re.IGNORECASE)
 # rdkafka_broker.c: a broker is UP after its answer to ApiVersions, before the first request that needs a login.
@@ -33,7 +34,7 @@ _AT_LOGIN = (Fault.CREDENTIALS_REFUSED, Fault.PLAINTEXT_TO_TLS, Fault.CLOSED, Fa
 
 def message_of_end(best: MessagePattern, line: str) -> MessagePattern:
     """Return the message of a line, or a more precise one if the line says that the connection has ended soon."""
-    ready = _READY.search(line) if best.text.endswith(_WHEN) else None
+    ready = _READY.search(line) if best.text.endswith(WHEN_IN_USE) else None
     return _ENDED_SOON if ready and int(ready[1]) < _SOON_MS else best
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
+from kproxy.advice.explain.endings import WHEN_IN_USE
 from kproxy.advice.explain.facts import ClientFacts, host_of
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
@@ -63,7 +64,7 @@ class Explanation:
     def run_command(self, cause: Cause) -> str:
         """Return the command that starts kproxy, if kproxy solves the cause; empty if not."""
         others = [address for address in cause.addresses() if address != self.server]
-        if cause.is_between_nodes or has_whole_advice(cause):
+        if cause.is_between_nodes or has_whole_advice(cause) or any(match.used for match in cause.matches):
             return ""
         reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
         return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""
@@ -128,7 +129,8 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES, name: str = "-") -> Ex
         matches += others  # the words of other lines may show which of several causes it is
     protocol = next(iter(result.protocols)) if len(result.protocols) == 1 else ""
     marked = frozenset(host_of(match.facts.address) for match in matches if match.facts.bootstrap)
-    client = ClientFacts(frozenset(result.bootstrap_servers), marked, protocol, result.answers)
+    used = frozenset(match.facts.address for match in matches if match.text.endswith(WHEN_IN_USE))
+    client = ClientFacts(frozenset(result.bootstrap_servers), marked, used, protocol, result.answers)
     causes = tuple(causes_of(matches, client))
     server, line = _assumed_server(result, causes)
     conditional = not result.matches and bool(others)

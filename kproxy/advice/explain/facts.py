@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from kproxy.advice.remedies.ports import OTHER_SERVERS
+from kproxy.base.addressclass import AddressClass, classify
+
 # A match cannot begin within another match's run of characters, so the search is linear.
 _ADDRESS = re.compile(
     r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?P<resolved>/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
@@ -24,6 +27,8 @@ _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
+# librdkafka shows beside a name where it leads.
+_CONNECT_TO = re.compile(r"Connect to ipv[46]#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5}|[\d.]{7,15}:\d{1,5}) ")
 _UNPORTED = re.compile(
     r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
     r"ost lookup: '|IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
@@ -92,7 +97,7 @@ _SERVERS = re.compile(
     r"|\b(?:[A-Z0-9]{1,20}_){0,6}(?:BOOTSTRAP_?SERVERS?|KAFKA_BROKERS?|KAFKA_BROKERCONNECT|KAFKA_SERVERS?)\s{0,3}[=:]\s{0,3}"
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
-    r"|\bbrokers[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
+    r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
     r"|(?:\bkcat|\bkafkacat) .{0,80}-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
@@ -102,7 +107,7 @@ _CONTACTED = re.compile(
     r"([^\s\"',]{3,255})"
 )
 _BOOTSTRAP = re.compile(
-    r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker -\d"
+    r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker(?: |\"?[:=] ?\"?)-\d"
     r"|Init Kafka Client|creating kafka client"
 )
 
@@ -138,6 +143,8 @@ class ClientFacts:
     """The bootstrap servers."""
     marked: frozenset[str] = frozenset()
     """The hosts that a line marks as bootstrap servers."""
+    used: frozenset[str] = frozenset()
+    """The addresses of connections that were in use before."""
     protocol: str = ""
     """Its `security.protocol` in small letters, if the text sets only one."""
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -155,7 +162,7 @@ def facts_of(line: str) -> LineFacts:
         address = next((other for other in line_addresses if other.startswith("[::1]")), address)
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
-    node = next((int(match[1]) for match in _NODE.finditer(line)), None)
+    node = next((int(match[1]) for match in _NODE.finditer(line) if not _is_port(match, line_addresses)), None)
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) and name not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
     # librdkafka's thread keeps the name of the bootstrap server when it has become the one of a broker.
@@ -167,7 +174,7 @@ def facts_of(line: str) -> LineFacts:
     protocol = _PROTOCOL.search(line)
     return LineFacts(
         address=address,
-        resolved=_resolved(named, address) if "/" in named else "",
+        resolved=_resolved(named, address),
         node=node if node is None or node >= 0 else None,
         topic=topic,
         mechanism=mechanism[1] if mechanism else "",
@@ -180,6 +187,11 @@ def facts_of(line: str) -> LineFacts:
     )
 
 
+def _is_port(match: re.Match[str], line_addresses: list[str]) -> bool:
+    """Check whether the number after the word `broker` is the port of a host with that name."""
+    return match[0].endswith(f"broker:{match[1]}") and any(address.endswith(match[0]) for address in line_addresses)
+
+
 def client_of(line: str) -> str:
     """Return the name that a client gives itself in its log; empty if the line has none."""
     client = _CLIENT.search(line)
@@ -187,7 +199,11 @@ def client_of(line: str) -> str:
 
 
 def _resolved(line: str, address: str) -> str:
-    """Return the IP address, with the port, that stands after a host's name as Java shows it."""
+    """Return the IP address, with the port, that stands beside a host's name, as Java or librdkafka shows it."""
+    if "Connect to ipv" in line and (match := _CONNECT_TO.search(line)):
+        return match[1] if match[1] != address else ""
+    if "/" not in line:
+        return ""
     matches = (match for match in _ADDRESS.finditer(line) if match["resolved"])
     return next(
         (
@@ -229,7 +245,11 @@ def bootstrap_servers(line: str) -> list[str]:
     """Return the bootstrap servers in a setting or on a command line."""
     servers: list[str] = []
     for match in _SERVERS.finditer(line):
-        servers += addresses(match[1].replace("://", ": "))
+        servers += [
+            address
+            for address in addresses(match[1].replace("://", ": "))
+            if split_address(address)[1] not in OTHER_SERVERS or "ootstrap" in match[0]
+        ]
     return servers
 
 
@@ -279,6 +299,12 @@ def _topic(match: re.Match[str]) -> str:
     if match[0].startswith("partition") and name.isdigit():
         return ""  # kcat's list names the topic in a line before
     return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
+
+
+def leads_to_itself(facts: LineFacts) -> bool:
+    """Check whether the address has a name that leads to the client's own machine, other than a name for that."""
+    places = [classify(host_of(address).strip("[]")) for address in (facts.address, facts.resolved)]
+    return places[1] is AddressClass.LOOPBACK and places[0] is not AddressClass.LOOPBACK
 
 
 def is_ip(host: str) -> bool:

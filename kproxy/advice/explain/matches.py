@@ -43,7 +43,12 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 # What begins a message whose other part is a frame below it.
-_BEFORE_FRAMES = (b"OutOfMemoryError", b"{kpro_req", b"IOException: Permission denied")
+_BEFORE_FRAMES = (
+    b"OutOfMemoryError",
+    b"{kpro_req",
+    b"IOException: Permission denied",
+    b"IOException: Connection reset",
+)
 _FRAME = re.compile(r"\s{1,40}at (?:new |async )?[\w.$<>/]{1,200} ?\(")
 _SETTING = re.compile(rb"\s*[a-z][\w.]{2,80} = ")
 
@@ -66,6 +71,8 @@ class MessageMatch:
     """True if nothing beside the message shows that a Kafka client has printed it."""
     answered: bool = False
     """True if the text shows that a broker has answered the client before."""
+    used: bool = False
+    """True if the text shows that a connection to the address was in use before."""
 
     @property
     def program(self) -> Program | None:

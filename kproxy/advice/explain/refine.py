@@ -67,6 +67,7 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
         match = replace(match, facts=replace(match.facts, address=min(client.servers), bootstrap=True))
     if match.facts.bootstrap is None and match.facts.address and _is_named(match.facts.address, client):
         match = replace(match, facts=replace(match.facts, bootstrap=True))
+    match = replace(match, used=match.facts.address in client.used)
     return _of_client(match, client.servers) if match.facts.address else match
 
 
@@ -89,6 +90,8 @@ def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
     if match.facts.bootstrap is None and servers and not _is_chosen(match, servers):
         match = replace(match, facts=replace(match.facts, bootstrap=False))
+    if match.used and (_NAMES | _NOT_REACHED).issuperset(match.faults):
+        return match  # a right address, which works no longer
     if match.faults == _LOCAL_END and is_ip(host_of(match.facts.address)):
         faults: tuple[Fault, ...] = (_LOCAL_END[not match.facts.address.startswith("[")],)
     elif _NAMES.issuperset(match.faults):

@@ -55,6 +55,7 @@ _OTHER_LITERALS = {
     **{word: (word,) for word in _BOOTSTRAP_WORDS},
     b"server": (b"--bootstrap-server", b"--kafka.server"),
     b"list": (b"--broker-list", b"metadata.broker.list"),
+    b"hosts": (b"hosts: [",),
     b"Broker": (b"Broker: ",),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),

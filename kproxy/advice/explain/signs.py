@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.advice.explain.causes import Cause
-from kproxy.advice.explain.facts import LineFacts, split_address
+from kproxy.advice.explain.facts import LineFacts, leads_to_itself, split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
@@ -80,6 +80,11 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
         yield f"`{match.facts.scheme}://` stands before the address, and the client has looked it up as a part of the name."
     if faults & _ABOUT_ADDRESSES:
         yield from _who_chose(match.facts)
+        if match.used:
+            yield "A connection to it was in use before: the address is right, and the network or the broker has failed since."
+        if leads_to_itself(match.facts):
+            resolved = split_address(match.facts.resolved)[0]
+            yield f"The name leads to {resolved}, the client's own machine; inside a container, it is the container itself."
     if faults & _ABOUT_NAMES and (kind := name_kind(host)) in _NAMES:
         yield _NAMES[kind].format(host=host)
     if faults & _ABOUT_NAMES and match.facts.in_kubernetes:

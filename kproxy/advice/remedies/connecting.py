@@ -148,6 +148,9 @@ Note: The server has answered the client's first request, and ended the connecti
 java> Cancelled in-flight METADATA request with correlation id … due to node -… being disconnected
 
 == closed
+Note: The client itself was closed while it logged in, for example by a program that makes a client for each message: the
+broker has refused nothing.
+librdkafka!> SaslAuthenticateRequest failed: Local: Broker handle destroyed
 Note: The connection ends during the login. The broker has not refused the password in words: it is stopping, or a device
 between client and broker has cut the connection.
 librdkafka!> SaslAuthenticateRequest failed
@@ -221,6 +224,12 @@ librdkafka!> SSL handshake failed: Disconnected: connection closed by peer
 librdkafka!> Disconnected: SSL connection closed by peer …in state SSL_HANDSHAKE
 librdkafka!> Disconnected: connection closed by peer …in state SSL_HANDSHAKE
 
+== tls-to-plaintext tls-inspection closed
+Note: The connection ended during the TLS handshake. The listener does not speak TLS, or a firewall or proxy between cuts
+TLS on this port.
+java!> java.io.IOException: Connection reset by peer … at org.apache.kafka.common.network.SslTransportLayer.doHandshake
+java!> java.io.IOException: Connection reset … at org.apache.kafka.common.network.SslTransportLayer.doHandshake
+
 == tls-to-plaintext closed
 librdkafka!> SSL handshake failed: Disconnected: connection reset by peer
 librdkafka!> Disconnected: connection reset by peer …in state SSL_HANDSHAKE
@@ -234,6 +243,7 @@ that the client sends (SNI); or the listener wants a certificate of the client, 
 any*> Received close_notify during handshake
 Note:
 java> SSL handshake failed
+librdkafka!> No further error information available
 any?> SSLProtocolException: Unexpected handshake message
 librdkafka!> SSL transport error
 librdkafka!> Broker did not provide a certificate

@@ -14,6 +14,7 @@ log of that broker has the reason.
 librdkafka> coordinator load in progress
 librdkafka> Coordinator load in progress
 java> The coordinator is loading and hence can't process requests
+java!> is loading the group
 kafkajs> The coordinator is loading and hence can't process requests
 Note: The coordinator of the group has moved to another broker, for example because one was restarted: the client looks
 for it again by itself. If it lasts, brokers join and leave the cluster.

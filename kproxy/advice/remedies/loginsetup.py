@@ -105,6 +105,10 @@ Note: The client wants to log in with Kerberos (GSSAPI), and this build of the l
 `sasl_gssapi`.
 librdkafka!> No provider for SASL mechanism GSSAPI
 librdkafka!> No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2 or openssl support
+Note: The library was built without OpenSSL, which SCRAM and OAUTHBEARER need: install `libssl-dev` (`openssl-devel`) before
+the build, or a package with `sasl_scram`.
+librdkafka!> No provider for SASL mechanism SCRAM-SHA-…: recompile librdkafka with libsasl2 or openssl support
+librdkafka!> No provider for SASL mechanism OAUTHBEARER: recompile librdkafka with libsasl2 or openssl support
 Note: The library was built without Cyrus SASL, which Kerberos needs: install `libsasl2-dev` (`cyrus-sasl-devel`) before
 the build, or a package with `sasl_gssapi`.
 librdkafka!> No provider for SASL mechanism …: recompile librdkafka with libsasl2 or openssl support

@@ -58,6 +58,8 @@ any*> Errore temporaneo nella risoluzione del nome
 == dns-silent
 any*> read udp …:53: i/o timeout
 any*> lookup …: i/o timeout
+Note: Go names no address, because its time was over before a resolver had answered.
+any*> dial tcp: i/o timeout
 
 == port-closed
 any*> Connection refused

@@ -30,7 +30,10 @@ _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bit
 def add_services(root: YamlNode, variables: Mapping[str, str], setup: Setup) -> None:
     """Add the services of one Compose file to the setup."""
     reading = _ServiceReader(root.source.name, variables, setup)
-    services = root["services"].mapping
+    # Version 1 of the format has its services at the top, and so has what people cut out of a file.
+    services = root["services"].mapping or {
+        name: node for name, node in root.mapping.items() if node["image"].is_scalar
+    }
     if len(services) > _MOST_SERVICES:
         setup.add_unchecked(f"{root.source.name}: all but the first {_MOST_SERVICES} services")
     for name, node in islice(services.items(), _MOST_SERVICES):

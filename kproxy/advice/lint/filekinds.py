@@ -40,6 +40,12 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (FileKind.COMPOSE, r"""^["']?services["']?[ ]*:""", ""),
     (FileKind.COMPOSE, r"\A\s*\{", r'"services"[ \t]*:'),
     (
+        FileKind.COMPOSE,  # version 1 of the format, or some services of a file
+        r"^[\w-]{1,99}:[ ]*\r?\n(?:[ ]+\S[^\n]{0,300}\n){0,3}"
+        r"[ ]+image:[ ]*[\"']?[\w.:/-]{1,300}[\"']?[ ]*(?:#[^\n]*)?\r?$",
+        r"^[ ]+environment:",
+    ),
+    (
         FileKind.REDPANDA,
         r"^redpanda:",
         r"^[ ]+(kafka_api|advertised_kafka_api|seed_servers|rpc_server|data_directory):",

@@ -184,6 +184,24 @@ def test_a_service_with_replicas_counts_as_several_brokers() -> None:
     assert {one.rule for one in found.findings} == {"duplicate-node-id", "same-address-twice"}, shown(found)
 
 
+@pytest.mark.parametrize("file", ["compose.yml", "-"])
+def test_services_without_the_word_services(file: str) -> None:
+    text = """
+        # cut out of a file
+        kafka:
+          image: confluentinc/cp-kafka:7.3.0
+          ports: ["9094:9092"]
+          environment:
+            KAFKA_BROKER_ID: 1
+            KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
+            KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
+            KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+        """
+    assert "is published at port 9094" in shown(report({file: text}))
+    # An image of Helm is a mapping.
+    assert "published" not in shown(report({file: "kafka:\n  image:\n    repository: x\n  environment: {}\n"}))
+
+
 def test_two_clusters_in_one_file_are_two() -> None:
     other = (
         ONE_NODE.removeprefix("\nservices:").replace("broker", "other").replace("other,controller", "broker,controller")

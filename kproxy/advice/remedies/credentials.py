@@ -195,6 +195,14 @@ java!> unauthorized_client
 Note: The token server does not give this scope to this client: correct `scope`, or allow the scope there.
 any?> "error":"invalid_scope"
 any?> "error": "invalid_scope"
+Note: The token server refuses the client itself: its id or secret is wrong, or it may not ask for such a token. The broker
+was not asked yet.
+java!> io.strimzi.kafka.oauth.common.HttpException: POST request to … failed with status 401
+java!> io.strimzi.kafka.oauth.common.HttpException: POST request to … failed with status 400
+any?> "error":"unauthorized_client"
+Note: The token server has nothing at this URL: a path, a realm or a tenant in it is wrong (Keycloak since version 17 has no
+`/auth` in its paths).
+java!> io.strimzi.kafka.oauth.common.HttpException: POST request to … failed with status 404
 Note: No class that fetches tokens is set, so the client uses one that is for tests only: set
 `sasl.login.callback.handler.class` (for OIDC: `OAuthBearerLoginCallbackHandler`), and the URL of the token server.
 java!> No principal name in JWT claim

@@ -113,7 +113,8 @@ PLAIN, SCRAM_256, SCRAM_512 = (
     Login(mechanism, f"user-{uuid4().hex[:8]}", f"secret-{uuid4().hex}")
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 )
-OAUTH = Login("OAUTHBEARER", "token-user", unsecured_token("token-user", 3600))
+# It is made when the tests are collected, and must outlive the slowest run.
+OAUTH = Login("OAUTHBEARER", "token-user", unsecured_token("token-user", 24 * 3600))
 LOGINS = [PLAIN, SCRAM_256, SCRAM_512, OAUTH]
 WITH_PASSWORD = LOGINS[:3]
 

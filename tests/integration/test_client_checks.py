@@ -117,9 +117,11 @@ class HoldingTrace(Trace):
             super().send(to, data, from_client=from_client)
             return
         self.held += 1
-        self.may_answer.wait(PATIENCE_S)
-        super().send(to, data, from_client=from_client)
-        self.held -= 1
+        try:
+            self.may_answer.wait(PATIENCE_S)
+            super().send(to, data, from_client=from_client)
+        finally:  # the client may have left
+            self.held -= 1
 
 
 class Roads:

@@ -19,6 +19,9 @@ _COMMON: Mapping[str, Any] = {
     "reconnect.backoff.max.ms": 1000,
     "socket.timeout.ms": 10_000,
     "socket.connection.setup.timeout.ms": 5_000,
+    # When all brokers have failed, librdkafka 2.16 gives up those it has learned of and bootstraps again (#5600).
+    # A consumer whose coordinator is one of them may then never read again: its main thread says nothing more.
+    "metadata.recovery.strategy": "none",
     "log_level": 2,  # of what goes wrong on the way there is plenty, and the journal says why
 }
 

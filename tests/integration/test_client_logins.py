@@ -173,7 +173,7 @@ def test_clients_write_and_read(
     got: list[bytes] = []
 
     def has_all() -> bool:
-        got.extend(record.value for records in reader.poll(200).values() for record in records)
+        got.extend(record.value for records in reader.poll(2000).values() for record in records)
         return len(got) >= len(RECORDS)
 
     with contextlib.closing(reader):

@@ -323,6 +323,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     assert as_seen(new) == before
 
 
+@pytest.mark.matrix
 def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, new: DevCluster, written: Write) -> None:
     """Before the first record is copied, `prepare` makes it again; later, only another migration begins again."""
     topic, other = unique("lost"), unique("kept")

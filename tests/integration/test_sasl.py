@@ -237,7 +237,7 @@ def test_kafka_python(cluster: DevCluster, kproxy: Kproxy, login: Login) -> None
         got: list[bytes] = []
 
         def complete() -> bool:
-            got.extend(one.value for some in reader.poll(timeout_ms=200).values() for one in some)
+            got.extend(one.value for some in reader.poll(timeout_ms=2000).values() for one in some)
             return len(got) >= len(RECORDS)
 
         wait_until(complete, "all records")

@@ -220,7 +220,7 @@ def test_plain_with_every_kind_of_client(
         wait_until(lambda: len(reader.partitions_for_topic(topic) or ()) == 2, "it knows the topic")
         reader.subscribe([topic])
         wait_until(
-            lambda: got.extend(r.value for some in reader.poll(200).values() for r in some) or len(got) >= 6, "all"
+            lambda: got.extend(r.value for some in reader.poll(2000).values() for r in some) or len(got) >= 6, "all"
         )
     finally:
         reader.close()

@@ -428,7 +428,7 @@ def works_with_kafka_python(cluster: DevCluster, proxy: Kproxy, config: dict[str
         got: list[bytes] = []
 
         def complete() -> bool:
-            got.extend(one.value for some in reader.poll(timeout_ms=200).values() for one in some)
+            got.extend(one.value for some in reader.poll(timeout_ms=2000).values() for one in some)
             return len(got) >= len(RECORDS)
 
         wait_until(complete, "all records")

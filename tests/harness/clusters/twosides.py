@@ -23,7 +23,7 @@ from tests.harness.topics import unique
 _SECONDS = 120.0
 # The cleaner and the deletion of segments are quick. Records may be large.
 QUICK = STEADY | {
-    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.backoff.ms": "500",  # with 100, it alone took half of a broker's CPU
     "log.segment.delete.delay.ms": "100",
     "message.max.bytes": "2000000",
     "transaction.state.log.num.partitions": "4",

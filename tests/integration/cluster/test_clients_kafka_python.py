@@ -70,7 +70,7 @@ def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
         got = {}
 
         def complete() -> bool:
-            for messages in reader.poll(timeout_ms=200).values():
+            for messages in reader.poll(timeout_ms=2000).values():
                 for one in messages:
                     got[one.partition, one.offset] = (one.key, one.value, list(one.headers), one.timestamp)
             return len(got) >= 100

@@ -117,7 +117,7 @@ def test_what_an_older_client_does(cluster: DevCluster, proxy: Kproxy, tmp_path:
         got: list[bytes] = []
 
         def complete() -> bool:
-            got.extend(one.value for some in reader.poll(timeout_ms=200).values() for one in some)
+            got.extend(one.value for some in reader.poll(timeout_ms=2000).values() for one in some)
             return len(got) >= 30
 
         wait_until(complete, "all records")

@@ -93,6 +93,7 @@ def test_a_query_goes_on_with_each_record_exactly_once(sides: TwoSides, spark: A
     assert seen == Counter((value, 1) for name in names for value in values(sides, name))
 
 
+@pytest.mark.matrix
 def test_a_new_query_begins_where_the_old_one_ended(sides: TwoSides, spark: Any, tmp_path: Path) -> None:
     move, old = sides.migration(), tmp_path / "old"
     names = [unique("tx"), unique("plain")]

@@ -300,7 +300,11 @@ def assert_once(values: list[list[bytes | None]], producers: Sequence[Going]) ->
     assert found == wanted
 
 
-@pytest.mark.parametrize("site", ["apart", pytest.param("shared", marks=linux)], indirect=True)
+@pytest.mark.parametrize(
+    "site",
+    [pytest.param("apart", marks=pytest.mark.matrix), pytest.param("shared", marks=linux)],
+    indirect=True,
+)
 def test_switch_under_load(site: Site, figures: list[str]) -> None:
     producers = [site.producer(f"p{at}", at) for at in range(3)]
     group = unique("readers")
@@ -631,10 +635,10 @@ def break_now(patch: pytest.MonkeyPatch, fault: str) -> None:
     ("fault", "jobs"),
     [
         ("", []),
-        ("much to copy", ["copy"]),
+        pytest.param("much to copy", ["copy"], marks=pytest.mark.matrix),
         ("much to compare", ["compare"]),
-        ("a broker is away", ["compare"]),
-        ("a batch is damaged", ["compare"]),
+        pytest.param("a broker is away", ["compare"], marks=pytest.mark.matrix),
+        pytest.param("a batch is damaged", ["compare"], marks=pytest.mark.matrix),
     ],
 )
 def test_the_hold_needs_spark_only_for_what_the_driver_cannot_do(site: Site, fault: str, jobs: list[str]) -> None:

@@ -154,15 +154,9 @@ def _copied_back(status: Sequence[str], topic: str) -> bool:
     )
 
 
+@pytest.mark.matrix  # a minute or more each
 @pytest.mark.parametrize(
-    "step",
-    [
-        "translate",
-        *(  # a minute or more each
-            pytest.param(step, marks=pytest.mark.matrix)
-            for step in ("preflight", "ask", "hold", "work", "copy", "verify", "flip", "commit", "release")
-        ),
-    ],
+    "step", ["preflight", "ask", "hold", "work", "copy", "verify", "translate", "flip", "commit", "release"]
 )
 def test_the_same_command_continues_the_switch_of_a_wave_whose_driver_was_killed(site: WaveSite, step: str) -> None:
     """It says what had happened, and finishes the switch or undoes it. The other wave and its copy continue."""

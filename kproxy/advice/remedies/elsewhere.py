@@ -177,7 +177,7 @@ Note: An instance of Schema Registry cannot forward a request to its leader: see
 schema-registry!> Error while forwarding register schema request
 schema-registry!> Unexpected error while forwarding the registering schema request
 Note: The records were deleted before the query has read them: by retention, or because the topic was made again. Raise
-`retention.ms` or let the query run more often. With `failOnDataLoss` `false` it goes on without them.
+`retention.ms` or let the query run more often. With `failOnDataLoss` `false` it continues without them.
 spark!> Some data may have been lost because they are not available in Kafka any more
 spark!> Cannot fetch offset …(GroupId: …TopicPartition: …
 Note: The topic exists already.

@@ -71,6 +71,8 @@ class MessageMatch:
     """True if nothing beside the message shows that a Kafka client has printed it."""
     answered: bool = False
     """True if the text shows that a broker has answered the client before."""
+    answered_later: bool = False
+    """True if the text shows that another broker has answered the client afterwards."""
     used: bool = False
     """True if the text shows that a connection to the address was in use before."""
 

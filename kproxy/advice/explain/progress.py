@@ -30,6 +30,11 @@ def answered_client(line: str) -> str | None:
     return client_of(line) if _ANSWER.search(line) else None
 
 
+def has_later_answer(answers: Mapping[str, int], client: str, after: int) -> bool:
+    """Check whether a broker has answered this client after a line, as `has_answer` does before one."""
+    return answers.get(client, after) > after
+
+
 def has_answer(answers: Mapping[str, int], client: str, before: int) -> bool:
     """Check whether a broker has answered this client before a line. `answers`: clients, and the first line for each."""
     lines = answers.values() if not client else (answers.get(client, before), answers.get("", before))

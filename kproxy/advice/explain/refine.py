@@ -11,7 +11,7 @@ from dataclasses import replace
 from kproxy.advice.explain.facts import ClientFacts, host_of, is_ip, split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.progress import has_answer
+from kproxy.advice.explain.progress import has_answer, has_later_answer
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
 from kproxy.advice.remedies.remedy import Program
 from kproxy.advice.remedies.services import demand_of
@@ -55,6 +55,8 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
     if match.facts.bootstrap is not True and has_answer(client.answers, match.facts.client, match.first):
         later = tuple(fault for fault in match.faults if fault not in _BEFORE_AN_ANSWER)
         match = replace(match, answered=True, faults=later or match.faults)
+    if match.facts.bootstrap and _NOT_REACHED.issuperset(match.faults):
+        match = replace(match, answered_later=has_later_answer(client.answers, match.facts.client, match.first))
     if match.text == _OF_ALL_BROKERS:
         match = replace(match, facts=replace(match.facts, address="", bootstrap=None, node=None))
     if client.protocol and not match.facts.protocol:

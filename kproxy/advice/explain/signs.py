@@ -80,6 +80,8 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
         yield f"`{match.facts.scheme}://` stands before the address, and the client has looked it up as a part of the name."
     if faults & _ABOUT_ADDRESSES:
         yield from _who_chose(match.facts)
+        if match.answered_later:
+            yield "Another broker has answered the client afterwards: one bootstrap server that is down does no harm by itself."
         if match.used:
             yield "A connection to it was in use before: the address is right, and the network or the broker has failed since."
         if leads_to_itself(match.facts):

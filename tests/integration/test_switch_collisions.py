@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.base.diagnostic import ERROR, NOTE, Severity
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, Severity
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -18,6 +18,7 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.takenids import record_taken_ids
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.client_selection import ClientSelection
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, two_sides
 from tests.harness.migration.led import Led
@@ -64,6 +65,18 @@ def ids(bootstrap: str, topic: str) -> frozenset[int]:
 def stops(
     sides: TwoSides, topic: str, *, first: bool = True, dry_run: bool = True, severity: Severity = ERROR
 ) -> list[str]:
+    found = checked(sides, topic, first=first, dry_run=dry_run)
+    return [one.text for one in found if one.severity == severity and one.subject == "producer ids"]
+
+
+def checked(
+    sides: TwoSides,
+    topic: str,
+    *,
+    first: bool = True,
+    dry_run: bool = True,
+    selection: ClientSelection | None = None,
+) -> list[Diagnostic]:
     migration = Migration(
         {"bootstrap-servers": sides.source},
         {"bootstrap-servers": sides.target},
@@ -71,8 +84,7 @@ def stops(
         topics=TopicSelection((topic,)),
     )
     with ClusterPair(migration, ClusterEndpoints.from_addresses(sides.source, sides.target)) as both:
-        findings = preflight.check_clusters(both, first=first, dry_run=dry_run)
-        return [one.text for one in findings if one.severity == severity and one.subject == "producer ids"]
+        return list(preflight.check_clusters(both, first=first, dry_run=dry_run, selection=selection))
 
 
 def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
@@ -91,6 +103,18 @@ def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
     (left,) = stops(sides, topic)
     assert left.partition(", and")[0] == in_log.partition(", and")[0]
     assert stops(sides, topic, first=False) == []  # they are those of clients that have been there
+
+    # The transactional ids of a wave are its own: those of another one are not warned of.
+    for bootstrap in (sides.source, sides.target):
+        transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "billing-1"})
+        transactional.init_transactions(60)
+        transactional.begin_transaction()
+        transactional.produce(topic, b"c", partition=0)
+        transactional.commit_transaction(60)
+    for transactions, warned in ((("billing-*",), True), (("orders-*",), False)):
+        wave = ClientSelection(transactions=transactions, wave="one")
+        texts = [one.text for one in checked(sides, topic, selection=wave) if one.subject == "transactions"]
+        assert any("both sides know billing-1" in text for text in texts) is warned
 
     clean = unique("clean")
     for bootstrap in (sides.source, sides.target):

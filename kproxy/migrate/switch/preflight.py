@@ -25,6 +25,7 @@ from kproxy.migrate.schemas.needs import check_schemas_in_use
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch import client_effects
+from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users
 from kproxy.migrate.switch.final_sync import FinalSync, list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
@@ -78,11 +79,12 @@ def check_clusters(
     back: bool = False,
     dry_run: bool = False,
     groups: Collection[str] | None = None,
+    selection: ClientSelection | None = None,
 ) -> Iterator[Diagnostic]:
     """Yield findings about topics, schemas, groups, transactions and producer ids.
 
     `first`: no client of these has written to the target so far. `back`: this is a rollback. `groups`: those that
-    are moved; None for all.
+    are moved; None for all. `selection`: the clients that are moved; None for all.
     """
     migration = clusters.migration
     source = read_inventory(clusters.source, migration.selects_topic)
@@ -96,8 +98,11 @@ def check_clusters(
     if migration.wave and transactions is not None:
         transactions = [each for each in transactions if any(map(migration.selects_topic, each.topics))]
     yield from client_effects.check_transactions(transactions)
+    source_ids = read_transactional_ids(clusters.source, until)
+    if source_ids is not None and selection is not None and selection.wave:
+        source_ids = set(filter(selection.includes_transaction, source_ids))  # those of other waves stay where they are
     yield from client_effects.check_transactional_ids(
-        read_transactional_ids(clusters.source, until),
+        source_ids,
         read_transactional_ids(clusters.target, until),
         client_effects.streams_applications(source, topics),
     )

@@ -196,7 +196,9 @@ class SyncedSwitch(SwitchRun):
             self.report_findings(check_moved_waves(self.context.endpoints, self.context.migration, last))
             first = not self._were_there_before(last) and not self._sync.others_write
             groups = None if self._selected is None else self._selected.groups
-            findings = preflight.check_clusters(sides, first=first, back=back, dry_run=dry_run, groups=groups)
+            findings = preflight.check_clusters(
+                sides, first=first, back=back, dry_run=dry_run, groups=groups, selection=self._setup.selection
+            )
             self.report_findings(findings)
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None

@@ -9,8 +9,16 @@ from enum import Enum
 # Docker's: the first twelve digits of a container's id are its host name.
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 _KUBERNETES = re.compile(r"\.svc(\.|$)|\.pod(\.|$)|\.cluster\.local\.?$|\.local\.svc")
-# RFC 6598, which ipaddress does not call private.
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
+# As /etc/hosts of Linux distributions has them; the domain alone is also given to other machines.
+_LOCALHOST = frozenset(("localhost", "localhost.localdomain", "localhost4", "localhost6", "localhost6.localdomain6"))
+# RFC 1918, 3927, 6598, 2544, 4193, 4291. The ranges for examples in documents are in no network.
+_PRIVATE = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7",
+        "fe80::/10",
+    )
+)  # fmt: skip
 
 
 class AddressClass(Enum):
@@ -47,9 +55,8 @@ def is_private(address: str) -> bool:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(ip, ipaddress.IPv4Address) and ip in _SHARED:
-        return True
-    return ip.is_private and not ip.is_loopback and not ip.is_unspecified
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return any((mapped or ip) in network for network in _PRIVATE)
 
 
 def is_loopback(address: str) -> bool:
@@ -73,7 +80,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _place_of_name(name: str) -> AddressClass:
-    if name == "localhost" or name.endswith((".localhost", ".localdomain")):
+    if name in _LOCALHOST or name.endswith(".localhost"):
         return AddressClass.LOOPBACK
     if _CONTAINER_ID.fullmatch(name) or name == "host.docker.internal":
         return AddressClass.CONTAINER

@@ -17,8 +17,10 @@ _ADDRESS = re.compile(
     re.ASCII,
 )
 _ERLANG_PAIR = re.compile(r"\{:?\"([A-Za-z0-9][\w.-]{0,252})\", ?(\d{1,5})\}", re.ASCII)
-# As Python shows them; the second is of kafka-python before version 1.4.
-_PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45}|[A-Za-z0-9][\w.-]{0,252}(?=', \d{1,5}, <))', (\d{1,5})[,)]", re.ASCII)
+# As Python shows them; the second is of kafka-python before version 1.4. Later ones show where a host leads beside its name.
+_PAIR = re.compile(
+    r"(?<!> \[IPv[46] )\('([0-9A-Fa-f.:]{2,45}|[A-Za-z0-9][\w.-]{0,252}(?=', \d{1,5}, <))', (\d{1,5})[,)]", re.ASCII
+)
 # As Kafka's own Java and Scala show a node.
 _HOST_AND_PORT = re.compile(
     r"\bhost[=:]([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})?(?: |, ?)port[=:](\d{1,5})\b", re.ASCII
@@ -27,6 +29,7 @@ _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
+_PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5})")
 # librdkafka shows beside a name where it leads.
 _CONNECT_TO = re.compile(r"Connect to ipv[46]#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5}|[\d.]{7,15}:\d{1,5}) ")
 _UNPORTED = re.compile(
@@ -67,6 +70,9 @@ _SMALLEST_PORT_OF_A_WORD = 80
 _NODE = re.compile(
     r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |\bbroker\"?[:=]\"?|:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
 )
+# Java numbers its connection to a coordinator by this number less the broker's id.
+_COORDINATOR = 2**31 - 1
+_LAST_BROKER = _COORDINATOR - 100_000
 _TOPIC = re.compile(
     r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[|for topic |with correlation id \d{1,10} : \{|partition )"
     r"([A-Za-z0-9._][A-Za-z0-9._-]{0,248})",
@@ -98,7 +104,7 @@ _SERVERS = re.compile(
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
-    r"|(?:\bkcat|\bkafkacat) .{0,80}-b ?"
+    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) .{0,80}-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )
@@ -123,6 +129,8 @@ class LineFacts:
     topic: str = ""
     mechanism: str = ""
     client: str = ""
+    is_coordinator: bool = False
+    """True if it is the client's connection to the coordinator of a group or transaction."""
     bootstrap: bool | None = None
     """True if the address is a bootstrap server; None if the line does not show it."""
     scheme: str = ""
@@ -163,13 +171,17 @@ def facts_of(line: str) -> LineFacts:
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line) if not _is_port(match, line_addresses)), None)
+    is_coordinator = "Coordinator: Connect to " in line or (node is not None and node > _LAST_BROKER)
+    if is_coordinator:
+        node = _COORDINATOR - node if node is not None and node > _LAST_BROKER else node
+        address = match[1] if "Connect to ipv" in line and (match := _CONNECT_TO.search(line)) else address
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) and name not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
     # librdkafka's thread keeps the name of the bootstrap server when it has become the one of a broker.
     chosen = _BOOTSTRAP.search(_THREAD.sub("", line) if "[thrd:" in line and line_addresses else line)
     bootstrap = True if chosen else False if node is not None and node >= 0 else None
-    if bootstrap is None and "Coordinator: Connect to " in line:
-        bootstrap = False  # librdkafka knows a coordinator by its advertised address only
+    if bootstrap is None and is_coordinator:
+        bootstrap = False  # a client knows a coordinator by its advertised address only
     scheme = _SCHEME.search(line)
     protocol = _PROTOCOL.search(line)
     return LineFacts(
@@ -179,6 +191,7 @@ def facts_of(line: str) -> LineFacts:
         topic=topic,
         mechanism=mechanism[1] if mechanism else "",
         client=client_of(line),
+        is_coordinator=is_coordinator,
         bootstrap=bootstrap,
         scheme=scheme[1] if scheme else "",
         setting=_setting(line) if "onfig" in line or "value" in line else "",
@@ -202,6 +215,9 @@ def _resolved(line: str, address: str) -> str:
     """Return the IP address, with the port, that stands beside a host's name, as Java or librdkafka shows it."""
     if "Connect to ipv" in line and (match := _CONNECT_TO.search(line)):
         return match[1] if match[1] != address else ""
+    if "> [IPv" in line and (match := _PAIR_BESIDE_HOST.search(line)):
+        resolved = f"{match[1]}:{match[2]}" if ":" not in match[1] else f"[{match[1]}]:{match[2]}"
+        return resolved if resolved != address else ""
     if "/" not in line:
         return ""
     matches = (match for match in _ADDRESS.finditer(line) if match["resolved"])

@@ -109,6 +109,8 @@ def _who_chose(facts: LineFacts) -> Iterator[str]:
             "The text shows that it is a bootstrap server (a setting, a negative node id, `/bootstrap` or `seed`): it is "
             "from the client's configuration, whatever brokers advertise."
         )
+    elif facts.is_coordinator:
+        yield "It is the address of a coordinator of groups or transactions, which a broker advertises."
     elif facts.node is not None:
         yield (
             f"{facts.node} is a broker's id, so a broker advertises this address. Bootstrap servers have negative ids "

@@ -83,12 +83,14 @@ java!> One or more source topics were missing during rebalance
 kafka-go!> Unknown Topic Or Partition
 sarama!> kafka: Topic not recognized by brokers
 librdkafka> Broker: Unknown topic id
-librdkafka> Broker: Invalid topic
 librdkafka> Local: Unknown group
 ruby-kafka!> Kafka::UnknownTopicOrPartition
 librdkafka!> UnknownTopicOrPartition
 kafka-node> Topic(s) does not exist
 kafka-node!> TopicsNotExistError
+Note: The topic's name is not allowed: it has 1 to 249 letters, digits, `.`, `_` and `-`.
+librdkafka> Broker: Invalid topic
+kafka-python!> (error_code=17, topic=
 Note:
 java!> and missingTopicsFatal is true
 java!> present and missingTopicsFatal

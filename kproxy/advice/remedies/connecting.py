@@ -237,6 +237,18 @@ librdkafka!> Disconnected: connection reset by peer …in state SSL_HANDSHAKE
 == name-not-resolved port-closed filtered
 kafka-python!> Unable to connect to any of the names for
 
+== name-not-resolved library-lacks-feature
+Note: The resolver of this system does not take the options with which the library asks it. Install a build of the library
+for this system.
+librdkafka!> Failed to resolve '…': invalid flags value
+librdkafka!> Failed to resolve '…': Bad value for ai_flags
+librdkafka!> Failed to resolve '…': Invalid value for ai_flags
+
+== port-closed filtered no-route
+Note: The client has found the coordinator of its group, and cannot connect to the address that the coordinator advertises.
+java!> is unavailable or invalid due to cause: coordinator unavailable.isDisconnected: false
+java!> is unavailable or invalid due to cause: coordinator unavailable. isDisconnected: false
+
 == tls-failed
 Note: The server ends the TLS handshake without saying why: behind a load balancer or a route, no server has the name
 that the client sends (SNI); or the listener wants a certificate of the client, or a proxy is in between.
@@ -253,6 +265,16 @@ java> Failed to process post-handshake messages
 == tls-failed credentials-refused
 Note: The connection fails in its TLS handshake or login: the words after it have the reason.
 java!> failed authentication due to: …
+
+== certificate-untrusted
+Note: The client's CA file has a CA with the right name and another key: the CA has been made anew, or it is the one of another
+cluster. Get the file from the broker again.
+librdkafka!> error:…rsa routines:…invalid padding
+librdkafka!> error:…rsa routines:…padding check failed
+librdkafka!> error:…rsa routines:RSA_padding_check_PKCS1_type_1:
+any?> certificate verify failed: certificate signature failure
+any?> "crypto/rsa: verification error" while trying to verify candidate authority certificate
+any?> PKIX path validation failed: java.security.cert.CertPathValidatorException: signature check failed
 
 == client-certificate-refused client-certificate-missing
 proxy!> tls: no client certificate presented for any of the defined client subjects
@@ -288,7 +310,8 @@ ruby-kafka!> Unsupported SASL mechanism … Supported are
 java> SaslException: Unsupported SASL mechanism
 proxy!> SASL Mechanism not valid
 
-== login-not-offered sasl-mechanism
+== login-not-offered
+Note: The mechanisms that the broker lists are those of its SASL listeners; this listener is none of them.
 java!> Unexpected handshake request with client mechanism …, enabled mechanisms are …
 
 == login-not-offered broker-too-old

@@ -16,6 +16,7 @@ librdkafka> Disconnected: verify that security.protocol is correctly configured
 kafka-python> KafkaConnectionError: socket disconnected
 kafka-python> socket disconnected
 aiokafka> Connection at … broken
+aiokafka> Connection at … closed
 kafkajs> KafkaJSConnectionClosedError: Closed connection
 kafkajs> Connection closed by the server
 sarama> kafka: client has run out of available brokers to talk to

@@ -168,6 +168,9 @@ any!> Unknown table engine Kafka
 Note: The native library librdkafka, or a library that it needs, is not where the program looks for it. Install the
 package for this system and processor: images with musl (Alpine), ARM and old glibc need a build of their own.
 librdkafka!> while importing cimpl
+any*> libssl.so.…: cannot open shared object file
+any*> libcrypto.so.…: cannot open shared object file
+any*> libsasl2.so.…: cannot open shared object file
 librdkafka!> librdkafka.so.1: cannot open shared object file
 librdkafka!> librdkafka++.so.1: cannot open shared object file
 librdkafka!> librdkafka.so: cannot open shared object file

@@ -89,6 +89,10 @@ broker!> If process.roles contains just the 'broker' role, the node id … must 
 Note: This server is a controller, and its node id is missing in `controller.quorum.voters`. Add it there.
 broker!> If process.roles contains the 'controller' role, the node id … must be included in the set of voters
 broker!> must be included in the set of voters controller.quorum.voters
+Note: `controller.listener.names` is missing: set it to the name of the controllers' listener, such as `CONTROLLER`, which
+stands in `listener.security.protocol.map` too, and in `listeners` of the controllers.
+broker!> enabled but KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
+broker!> KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
 Note: KRaft needs to know its controllers: set `controller.quorum.voters` (ID@HOST:PORT) or
 `controller.quorum.bootstrap.servers`.
 broker!> If using process.roles, either controller.quorum.bootstrap.servers
@@ -108,8 +112,6 @@ broker!> You cannot specify controller.quorum.voters and format the node with
 broker!> Only one of --standalone
 broker!> is mandatory when running in KRaft mode
 broker!> was not provided but is mandatory
-broker!> enabled but KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
-broker!> KAFKA_CFG_CONTROLLER_LISTENER_NAMES was not provided
 broker!> KAFKA_PROCESS_ROLES is not set
 broker!> "KAFKA_PROCESS_ROLES" is not set
 broker!> "KAFKA_NODE_ID" is not set

@@ -171,9 +171,10 @@ def facts_of(line: str) -> LineFacts:
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line) if not _is_port(match, line_addresses)), None)
-    is_coordinator = "Coordinator: Connect to " in line or (node is not None and node > _LAST_BROKER)
+    is_coordinator = "Coordinator: Connect to " in line
+    if node is not None and _LAST_BROKER < node <= _COORDINATOR:
+        node, is_coordinator = _COORDINATOR - node, True
     if is_coordinator:
-        node = _COORDINATOR - node if node is not None and node > _LAST_BROKER else node
         address = match[1] if "Connect to ipv" in line and (match := _CONNECT_TO.search(line)) else address
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) and name not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)

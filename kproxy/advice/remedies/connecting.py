@@ -267,8 +267,8 @@ Note: The connection fails in its TLS handshake or login: the words after it hav
 java!> failed authentication due to: …
 
 == certificate-untrusted
-Note: The client's CA file has a CA with the right name and another key: the CA has been made anew, or it is the one of another
-cluster. Get the file from the broker again.
+Note: The client's CA file has a CA with the right name and another key: an older CA, or the CA of another cluster. Give the
+client the certificate of the CA that has signed the broker's certificate.
 librdkafka!> error:…rsa routines:…invalid padding
 librdkafka!> error:…rsa routines:…padding check failed
 librdkafka!> error:…rsa routines:RSA_padding_check_PKCS1_type_1:

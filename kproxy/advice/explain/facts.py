@@ -42,6 +42,7 @@ _UNPORTED = re.compile(
 _RESOLVER = re.compile(r" on \[?[0-9A-Fa-f.:]{2,45}\]?:53\b")
 # The tenth address of the range for Services is the resolver's: kubeadm, k3s, EKS and AKS choose it.
 _CLUSTER_RESOLVER = re.compile(r" on (?:10|172|192)\.\d{1,3}\.\d{1,3}\.10:53\b")
+_DIALED = re.compile(r"\bdial tcp ([\w.-]{1,253}:\d{1,5}|\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5}): ", re.ASCII)
 _LOCAL_END = re.compile(r"(?<=tcp )[\w\[\]%.:-]{3,120} ?-> ?")
 # A scheme that the client takes for a part of the name. librdkafka and ruby-kafka put one before an address themselves.
 _SCHEME = re.compile(
@@ -104,6 +105,7 @@ _SERVERS = re.compile(
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
+    r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}"
     r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) .{0,80}-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
@@ -168,6 +170,12 @@ def facts_of(line: str) -> LineFacts:
     address = line_addresses[0] if line_addresses else ""
     if host_of(address) == "localhost":  # the address to which it leads shows more
         address = next((other for other in line_addresses if other.startswith("[::1]")), address)
+    if (
+        "dial tcp " in line
+        and (match := _DIALED.search(line))
+        and split_address(match[1])[1] != split_address(address)[1]
+    ):
+        address = match[1]  # other addresses are of those who asked
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line) if not _is_port(match, line_addresses)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
@@ -42,10 +42,13 @@ _KAFKA_ERROR_WORD = re.compile(
     r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
+# What names bootstrap servers in a line that has no other sign of Kafka.
+_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{")
 # What begins a message whose other part is a frame below it.
 _BEFORE_FRAMES = (
     b"OutOfMemoryError",
     b"{kpro_req",
+    b"{:kpro_req",
     b"IOException: Permission denied",
     b"IOException: Connection reset",
 )
@@ -133,7 +136,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             protocols.append(protocol)
         if kafka_like and (client := answered_client(line)) is not None:
             answers.append((index, client))
-        if kafka_like or "ootstrap" in line or "OOTSTRAP" in line or "rokers" in line:
+        if kafka_like or any(sign in line for sign in _SIGNS_OF_SERVERS):
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
         if kafka_like and (b"etching " in raw or b"(from broker -" in raw) and (server := contacted_server(line)):
             contacts.append((index, server))
@@ -149,6 +152,10 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         for match in matches:
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
+            if b"kpro_req" in raw and index and not match.facts.address:  # Elixir shows the address in the line above
+                match.facts = replace(
+                    match.facts, address=facts_of(record[index - 1].decode("utf-8", "replace")).address
+                )
             record_matches.append((index, match))
     _attribute_to_other_server([match for _, match in record_matches])
     return RecordMatches(

@@ -57,7 +57,7 @@ _AROUND = frozenset(
         "GSSException", "KrbException", "AS Exchange Error", "TGS Exchange Error", "KDC_Error", "AS_REP is not valid or client password/keytab incorrect", "Invalid PEM keystore configs", "Invalid PEM truststore configs",
         "Minor code may provide more information", "No valid credentials provided",
         "GSSException: No valid credentials provided (Mechanism level: …",
-        "Failed to initialize SASL authentication: …", "failed authentication due to: …", "Kerberos client initialization error", "Error creating broker listeners from", "Error creating broker listeners from '…': …",
+        "Failed to initialize SASL authentication: …", "Failed to create SaslClient with mechanism …", "failed authentication due to: …", "Kerberos client initialization error", "Error creating broker listeners from", "Error creating broker listeners from '…': …",
     )
 )  # fmt: skip
 # Those whose reason is a code of Kafka in the same line.
@@ -69,7 +69,7 @@ WRAPPERS = frozenset(
 )
 # A broker in the list of `kcat -L`, which is no failure.
 LISTED_BROKER = "broker … at …"
-_BEFORE_A_FRAME = (" … at ", " … thread '", "{kpro_req … ")
+_BEFORE_A_FRAME = (" … at ", " … thread '", "{kpro_req … ", "{:kpro_req … ")
 _CLAUSE_END = re.compile("[:;(]")
 _ENOUGH_OF_A_MESSAGE = 18
 """So many literal characters of a clause are enough to recognise a message of kproxy's own."""

@@ -30,6 +30,8 @@ _ENDED = frozenset({Fault.CLOSED, Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED, Fa
 _BEFORE_AN_ANSWER = fault_set(
     "plaintext-to-tls tls-to-plaintext login-needed login-not-offered credentials-refused not-kafka"
 )
+# The port of routes and ingresses, at which the listener's protocol is the first thing to check.
+_ROUTE = 443
 # librdkafka's summary, which any of its threads prints.
 _OF_ALL_BROKERS = "…/… brokers are down"
 _BY_KIND = {
@@ -133,7 +135,9 @@ def _at_server(match: MessageMatch, server: str) -> MessageMatch:
         return replace(match, facts=replace(match.facts, address=server))
     at_server = replace(match, facts=replace(match.facts, address=server))
     faults = _faults_of_port(at_server) if len(match.faults) > 1 else match.faults
-    return replace(at_server if len(faults) < len(match.faults) and len(faults) == 1 else match, faults=faults)
+    is_told = len(faults) == 1 and len(match.faults) > 1
+    is_route = split_address(server)[1] == _ROUTE and demand_of(*split_address(server)) is None
+    return replace(at_server if is_told or is_route else match, faults=faults)
 
 
 def _is_container_id(address: str) -> bool:

@@ -40,6 +40,7 @@ _BOOTSTRAP_WORDS = (
     b"bootstrap_servers", b"bootstrapServers", b"BootstrapServers", b"BOOTSTRAP_SERVERS", b"KAFKA_BOOTSTRAP_SERVERS",
     b"KAFKA_BOOTSTRAP_SERVER", b"SPRING_KAFKA_BOOTSTRAP_SERVERS", b"CONNECT_BOOTSTRAP_SERVERS", b"KAFKA_BROKERS",
     b"KAFKA_BROKER", b"KAFKA_BROKERCONNECT", b"KAFKA_SERVERS", b"KAFKA_SERVER", b"KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS",
+    b"BOOTSTRAP_SERVERS_CONFIG", b"kafkaHost",
 )  # fmt: skip
 # Other literals to search for, beside messages and names of codes, by one of their words.
 _OTHER_LITERALS = {
@@ -57,6 +58,7 @@ _OTHER_LITERALS = {
     b"list": (b"--broker-list", b"metadata.broker.list"),
     b"hosts": (b"hosts: [",),
     b"Broker": (b"Broker: ",),
+    b"string": (b'[]string{"',),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),
     b"rdkafka_example": (b"rdkafka_example",),

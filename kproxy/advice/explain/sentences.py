@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.advice.explain.causes import Cause
-from kproxy.advice.explain.facts import host_of
+from kproxy.advice.explain.facts import host_of, is_ip
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.patterns import LISTED_BROKER
 from kproxy.advice.explain.reasons import has_whole_advice, notes_of, precise_title
@@ -93,8 +93,9 @@ def fill_in(text: str, cause: Cause, server: str) -> str:
         words |= {
             "HOST:PORT": address,
             "HOST PORT": f"{host} {address[len(host) + 1 :]}",
-            "hosts NAME": f"hosts {host}",
         }
+        if host != "localhost" and not is_ip(host):  # then it is an advertised name that the text does not show
+            words["hosts NAME"] = f"hosts {host}"
     for word, value in words.items():
         text = text.replace(word, value)
     return text

@@ -139,6 +139,8 @@ librdkafka!> No such configuration property: "value.deserializer"
 librdkafka!> No such configuration property: "buffer.memory"
 librdkafka!> No such configuration property: "max.poll.records"
 librdkafka!> No such configuration property: "default.api.timeout.ms"
+Note: Fluent Bit passes `rdkafka.NAME` to librdkafka, which has no setting of this NAME or refuses the value: correct it.
+librdkafka!> [out_kafka] cannot configure '…' property
 Note: An OpenSSL setting of the client cannot be used: the words after it are OpenSSL's.
 librdkafka!> ssl.cipher.suites failed
 librdkafka!> ssl.curves.list failed

@@ -303,7 +303,11 @@ schema-registry!> No supported Kafka endpoints are configured
 Note: The version of Kafka that the program is told to speak is none that it knows: leave the setting out, or give a
 version that it lists, such as `2.1.0`.
 beats!> unknown/unsupported kafka version
-Note: Debezium uses a client of its own for its schema history: `schema.history.internal.kafka.bootstrap.servers`.
+Note: Debezium uses a client of its own for its schema history, which lacks its bootstrap servers: set
+`schema.history.internal.kafka.bootstrap.servers` in the connector's configuration. Before Debezium 2.0 the setting is
+`database.history.kafka.bootstrap.servers`.
+connect!> kafka.bootstrap.servers' value is invalid: A value is required
+Note: Debezium demands this setting: add it to the connector's configuration.
 connect!> value is invalid: A value is required
 Note: The file with the settings does not exist where the program runs: inside a container, its path is another one.
 java?> .properties (No such file or directory)

@@ -125,6 +125,7 @@ aiokafka> Attempt to send a request to node which is not ready
 any!> kpro_req, … :closed
 any!> kpro_req, … closed
 any!> {{kpro_req … closed}}
+any!> {{:kpro_req … :closed}}
 proxy!> failed to read SASL handshake header
 proxy!> failed to read SASL handshake payload
 
@@ -181,7 +182,10 @@ java!> server returned information about unknown correlation ID
 kafka-python> correlation id does not match request
 
 == silent
+any*> read tcp …: i/o timeout
+sarama!> client/metadata got error from broker … while fetching metadata: read tcp …: i/o timeout
 any!> {{kpro_req … timeout}}
+any!> {{:kpro_req … :timeout}}
 kafka-python!> SASL Authentication timed out
 ruby-kafka!> Timed out while writing
 kafka-node!> Heartbeat timed out
@@ -297,6 +301,13 @@ any> Init security context failure
 
 == kerberos closed
 sarama!> Error while performing GSSAPI Kerberos Authentication
+
+== kerberos
+Note:
+java!> Failed to create SaslClient with mechanism GSSAPI
+Note: The Kerberos library (Cyrus SASL) gives no reason: its plugin for GSSAPI may be missing (package
+`libsasl2-modules-gssapi-mit` of Debian, `cyrus-sasl-gssapi` of Red Hat), or there is no ticket or readable keytab.
+librdkafka!> Failed to initialize SASL authentication: generic failure
 
 == kerberos credentials-unreadable
 librdkafka!> Failed to initialize SASL authentication: …

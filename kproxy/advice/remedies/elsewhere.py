@@ -87,7 +87,7 @@ librdkafka> Broker: Disk error when trying to access log file on disk
 sarama!> kafka server: Message contents does not match its CRC
 Note: The client itself has ended: its own program has closed it, or still used it afterwards.
 librdkafka> Local: Broker handle destroyed
-librdkafka> Client is terminating
+librdkafka> : Client is terminating
 librdkafka> Local: Broker handle destroyed for termination
 librdkafka> Local: Broker handle destroyed without termination
 librdkafka> Local: Purged in queue

@@ -80,7 +80,7 @@ sarama> client/metadata got error from broker … while fetching metadata: EOF
 sarama> client/metadata got error from broker … while fetching metadata: unexpected EOF
 sarama> kafka: error decoding packet: message of length 352518912 too large or too small
 sarama> kafka: error decoding packet: message of length 352518400 too large or too small
-broker> Failed authentication with … (SSL handshake failed)
+broker!> Failed authentication with … (SSL handshake failed)
 broker?> javax.net.ssl.SSLException: Unsupported or unrecognized SSL message
 
 == tls-version: The two sides have no TLS version or cipher suite in common
@@ -116,7 +116,7 @@ kafka-python> Handshake failed: …
 aiokafka> Unable connect to "…": [SSL: …
 sarama> Failed to send ApiVersionsRequest V… to …: remote error: tls: …
 sarama> Failed to send ApiVersionsRequest V… to …: tls: …
-broker> Failed authentication with … (SSL handshake failed)
+broker!> Failed authentication with … (SSL handshake failed)
 
 == certificate-name: The certificate is for another name
 The broker's certificate does not contain the name or address to which the client has connected. Such a name is often
@@ -195,7 +195,7 @@ kafkajs> Connection error: unable to verify the first certificate
 kafkajs> Connection error: unable to get local issuer certificate
 franz-go> unable to dial: tls: failed to verify certificate: x509: certificate signed by unknown authority
 sarama> Failed to send ApiVersionsRequest V… to …: tls: failed to verify certificate: x509: certificate signed by unknown
-broker> Failed authentication with … (SSL handshake failed)
+broker!> Failed authentication with … (SSL handshake failed)
 broker?> javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_unknown
 
 == client-certificate-missing: The broker requires a client certificate
@@ -216,7 +216,7 @@ kafkajs> Connection error: …alert certificate required
 franz-go> remote error: tls: certificate required
 franz-go> remote error: tls: bad certificate
 broker?> javax.net.ssl.SSLHandshakeException: Empty client certificate chain
-broker> Failed authentication with … (SSL handshake failed)
+broker!> Failed authentication with … (SSL handshake failed)
 
 == client-certificate-refused: The broker refuses the client's certificate
 The broker does not accept the certificate that the client shows: it is from a CA that the broker does not trust, has

@@ -100,6 +100,9 @@ librdkafka!> Invalid value "ssl" for configuration property "security.protocol"
 librdkafka!> not available at build time
 librdkafka!> No such configuration property: "ssl.
 librdkafka!> "No such configuration property", "ssl.
+librdkafka!> cannot configure 'security.protocol' property
+librdkafka!> cannot configure 'ssl.…' property
+librdkafka!> cannot configure 'sasl.…' property
 Note: The client wants to log in with Kerberos (GSSAPI), and this build of the library cannot. GSSAPI is the default of
 `sasl.mechanism`: for another login, set it to the mechanism that the broker enables. For Kerberos, install a build with
 `sasl_gssapi`.

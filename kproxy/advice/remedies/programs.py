@@ -70,6 +70,9 @@ java!> kafka.common.BrokerEndPointNotAvailableException
 java!> kafka.network.BlockingChannel
 java!> kafka.consumer.SimpleConsumer
 java!> KafkaTopicOffsetGetter exception
+Note: None of the servers in the brackets has answered.
+java!> Request METADATA failed on brokers List(
+java!> Request METADATA failed on brokers
 Note:
 java!> Error sending fetch request
 java!> org.apache.kafka.common.errors.DisconnectException
@@ -207,6 +210,7 @@ java!> server may be expecting only GSSAPI tokens
 
 == plaintext-to-tls login-needed closed
 franz-go!> brokers keep immediately closing connections
+any!> Klife.Connection.Controller.negotiate_api_versions
 
 == credentials-refused
 Note: The server answers the login with an empty token. Azure Event Hubs does so if the connection string is wrong, or if
@@ -238,6 +242,15 @@ franz-go> unable to initialize sasl; … EOF
 franz-go!> unable to request api versions
 franz-go> read from broker errored, killing connection
 franz-go> killing connection after … successful responses
+
+== closed plaintext-to-tls login-needed
+Note: The server has closed the connection. If it was in use, the broker was restarted, or the connection was idle for
+long, and librdkafka connects again by itself.
+librdkafka!> Local: Broker transport failure: (errno: Success)
+librdkafka!> Local: Broker transport failure: (errno: Operation now in progress)
+librdkafka!> Local: Broker transport failure: (errno: Resource temporarily unavailable)
+librdkafka!> Local: Broker transport failure: (errno: No error)
+librdkafka!> Local: Broker transport failure: (errno: Undefined error: 0)
 
 == plaintext-to-tls
 kafka-go!> broker appears to be expecting TLS

@@ -183,4 +183,7 @@ Note: ZooKeeper cannot be reached, or refuses the login: see `zookeeper.connect`
 broker!> Auth failed either before or while waiting for connection
 broker!> Session expired either before or while waiting for connection
 broker!> Failed to connect within … ms
+Note: A broker has lost its session with ZooKeeper: it was paused or overloaded, or ZooKeeper is down. Look into both logs,
+and try again.
+broker!> KeeperErrorCode = Session expired
 """)

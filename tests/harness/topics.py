@@ -30,10 +30,12 @@ def local_addresses(kproxy: Kproxy) -> dict[int, str]:
 def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **config: str) -> str:
     """Create a topic with a unique name, wait until each partition has a leader, and return the name.
 
-    `config` is the topic's, with `_` for `.`.
+    `config` is the topic's, with `_` for `.`. A broker that is away for a moment, because the machine is busy, is waited
+    for: otherwise it would lead no partition.
     """
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": bootstrap})
+    wait_until(lambda: len(admin.list_topics(timeout=PATIENCE_S).brokers) >= replicas, f"{replicas} brokers are there")
     settings = {key.replace("_", "."): value for key, value in config.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
     admin.create_topics([topic])[name].result(PATIENCE_S)

@@ -126,6 +126,8 @@ def controller_properties(
         **_new_topics(brokers),
         # A record each half second for nothing takes a sixth of what an idle cluster costs.
         "metadata.max.idle.interval.ms": "0",
+        # A broker that was away leads its partitions again after this time; Kafka's is five minutes.
+        "leader.imbalance.check.interval.seconds": "10",
         **_SESSION,
         **{key: broker_extra[key] for key in _CONTROLLER_DECIDES if key in broker_extra},
         **extra,

@@ -70,9 +70,12 @@ class Viewer:
 
     def finding(self, fault: str) -> Snapshot:
         """The finding of this fault, once there is one."""
-        found: Snapshot = wait_until(
-            lambda: next((one for one in self.last["findings"] if one["fault"] == fault), None), f"a finding: {fault}"
-        )
+        try:
+            found: Snapshot = wait_until(
+                lambda: next((one for one in self.last["findings"] if one["fault"] == fault), None), f"finding {fault}"
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the last snapshot: {json.dumps(self.last)}") from None
         assert all(found[name] for name in ("title", "text", "why", "check", "advice"))
         return found
 

@@ -141,6 +141,9 @@ librdkafka!> No such configuration property: "max.poll.records"
 librdkafka!> No such configuration property: "default.api.timeout.ms"
 Note: Fluent Bit passes `rdkafka.NAME` to librdkafka, which has no setting of this NAME or refuses the value: correct it.
 librdkafka!> [out_kafka] cannot configure '…' property
+Note: This version of Logstash's plugin demands both files for a login with SASL: set `jaas_path` and `kerberos_config`, or
+install a newer plugin.
+any!> RUBY.set_sasl_config
 Note: An OpenSSL setting of the client cannot be used: the words after it are OpenSSL's.
 librdkafka!> ssl.cipher.suites failed
 librdkafka!> ssl.curves.list failed

@@ -23,6 +23,9 @@ connect!> Timed out while checking for or creating topic(s)
 connect!> Could not look up partition metadata for offset backing store topic
 connect!> Failed to list offsets for topic-partitions
 connect!> Unable to initialize ReplicatedTopic
+Note: MirrorMaker could not list the consumer groups of the source cluster in time: it does not reach one of its
+brokers, or the cluster has very many groups. `admin.timeout.ms` of the checkpoint connector gives it more time.
+connect!> Timeout while loading consumer groups
 Note: Debezium uses a client of its own for its schema history: `schema.history.internal.kafka.bootstrap.servers`, and
 the settings of TLS and SASL again below `schema.history.internal.producer.` and `.consumer.`.
 connect!> Creation of database schema history topic failed, please create the topic manually

@@ -114,8 +114,11 @@ broker!> If using security.inter.broker.protocol
 broker!> Should be set as a listener name within valid broker listener name list
 broker!> is not contained in the valid broker listener
 broker!> , but this is not contained in
-broker!> Each listener must have a different
 broker!> Unable to parse a listener name from
+Note: Two listeners have the same port. Kafka demands a port of its own for each, also where their hosts differ.
+broker!> Each listener must have a different port
+Note: Two listeners have the same name. Give each a name of its own, and map both in `listener.security.protocol.map`.
+broker!> Each listener must have a different name
 Note: The names in `controller.listener.names` are those of controller listeners: a controller has them in `listeners`, a
 server that is only a broker has not.
 broker!> must contain at least one value appearing in the

@@ -1,5 +1,8 @@
 """How many examples hypothesis tries: a few, always the same, by default, so that a change is what makes a test fail;
-many, never the same, with HYPOTHESIS_PROFILE=thorough (`make test-matrix`)."""
+many, never the same, with HYPOTHESIS_PROFILE=thorough (`make test-matrix`).
+
+With COVERAGE=1, which makes kproxy's code three times as slow, they are fewer: CI tries all those of the data plane on
+its compiled form."""
 
 import os
 
@@ -10,4 +13,5 @@ settings.register_profile(
     "quick", max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=500, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+settings.register_profile("measured", settings.get_profile("quick"), max_examples=4)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "measured" if os.environ.get("COVERAGE") else "quick"))

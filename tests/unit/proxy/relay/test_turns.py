@@ -296,7 +296,7 @@ def test_a_peer_that_goes_meanwhile(relay: Relay, who: str) -> None:
 
 def test_a_slow_client_gets_a_long_response(relay: Relay) -> None:
     client, broker, _ = relay.connect()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
     client.sendall(request(FIND_COORDINATOR_V4, 7) + request(FIND_COORDINATOR_V4, 7 + 1))
     second = response(8, coordinators(KEYS, 3, b"kafka.internal"))
     sending = threading.Thread(target=broker.sendall, args=(RESPONSE + second,))

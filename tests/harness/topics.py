@@ -30,8 +30,8 @@ def local_addresses(kproxy: Kproxy) -> dict[int, str]:
 def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **config: str) -> str:
     """Create a topic with a unique name, wait until each partition has a leader, and return the name.
 
-    `config` is the topic's, with `_` for `.`. A broker that is away for a moment, because the machine is busy, is waited
-    for: otherwise it would lead no partition.
+    `config` is the topic's, with `_` for `.`. It waits for a broker that is away for a moment, because the machine is
+    busy: the broker would lead no partition.
     """
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": bootstrap})

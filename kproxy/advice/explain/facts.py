@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -90,6 +90,7 @@ _SETTING = re.compile(
     r"offset|offsets|partition|principal|process|producer|quorum|reconnect|replica|request|retry|sasl|schema|database|security|send|session|socket|"
     r"ssl|status|transaction|transactional|value|zookeeper)(?:\.[a-z]{2,20}){1,7})(?![\w-]|\.\w)"
 )
+_NO_SETTING = re.compile(r"No such configuration property: \\?\"([\w.-]{1,80})\\?\"", re.ASCII)
 _SETTING_ENDS = frozenset(
     ("acks", "algorithm", "backoff", "bytes", "chain", "class", "config", "connect", "count", "deserializer", "dirs", "endpoints",
      "factor", "factory", "family", "handler", "id", "idempotence", "interval", "isr", "key", "level", "list", "listeners", "lookup",
@@ -110,6 +111,8 @@ _SERVERS = re.compile(
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )
+_LIST_NAME = re.compile(rb"(?:\bbrokers|ootstrap[._-]?[Ss]ervers)[\"']?:\s{0,20}$")
+_LIST_ITEM = re.compile(rb"\s{0,60}-\s{1,20}[\"']?([\w.-]{1,253}:\d{1,5})[\"']?\s{0,20}")
 _CONTACTED = re.compile(
     r"(?:etching cluster metadata from kafka://|etching metadata for .{1,250}? from broker |\(from broker -\d{1,10}: )"
     r"([^\s\"',]{3,255})"
@@ -241,7 +244,9 @@ def _resolved(line: str, address: str) -> str:
 
 
 def _setting(line: str) -> str:
-    """Return the name of the first setting."""
+    """Return the name of the first setting, or the one that librdkafka does not know."""
+    if match := _NO_SETTING.search(line):
+        return match[1]
     return next((name[1] for name in _SETTING.finditer(line) if name[1].rpartition(".")[2] in _SETTING_ENDS), "")
 
 
@@ -276,6 +281,17 @@ def bootstrap_servers(line: str) -> list[str]:
             if split_address(address)[1] not in OTHER_SERVERS or "ootstrap" in match[0]
         ]
     return servers
+
+
+def listed_servers(lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
+    """Yield the bootstrap servers of a list in YAML, one in a line below its name, each with the number of its line."""
+    if not _LIST_NAME.search(lines[0]):
+        return
+    for number, line in enumerate(lines[1:], 1):
+        item = _LIST_ITEM.fullmatch(line)
+        if item is None:
+            return
+        yield from ((number, address) for address in addresses(item[1].decode("ascii", "replace")))
 
 
 def contacted_server(line: str) -> str:

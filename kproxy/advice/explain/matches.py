@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.endings import faults_at_login, message_of_end
-from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, contacted_server, facts_of, protocol_setting
+from kproxy.advice.explain.facts import (
+    LineFacts,
+    bootstrap_servers,
+    contacted_server,
+    facts_of,
+    listed_servers,
+    protocol_setting,
+)
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import WRAPPERS, MessagePattern, patterns_by_word
 from kproxy.advice.explain.progress import answered_client
@@ -138,6 +145,8 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             answers.append((index, client))
         if kafka_like or any(sign in line for sign in _SIGNS_OF_SERVERS):
             servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
+            lines = record[index : index + MOST_SERVERS + 1]
+            servers += [(index + below, server) for below, server in listed_servers(lines)]
         if kafka_like and (b"etching " in raw or b"(from broker -" in raw) and (server := contacted_server(line)):
             contacts.append((index, server))
         if _SETTING.match(raw):
@@ -152,15 +161,22 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         for match in matches:
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
-            if b"kpro_req" in raw and index and not match.facts.address:  # Elixir shows the address in the line above
-                match.facts = replace(
-                    match.facts, address=facts_of(record[index - 1].decode("utf-8", "replace")).address
-                )
+            if index and not match.facts.address:
+                match.facts = _facts_above(match.facts, raw, record, index)
             record_matches.append((index, match))
     _attribute_to_other_server([match for _, match in record_matches])
     return RecordMatches(
         tuple(record_matches), tuple(servers), tuple(contacts), tuple(protocols), tuple(answers), conditional_lines
     )
+
+
+def _facts_above(facts: LineFacts, raw: bytes, record: Sequence[bytes], index: int) -> LineFacts:
+    """Return the facts of an exception or an Erlang term with the address of the line above that it belongs to."""
+    if b"kpro_req" in raw:
+        return replace(facts, address=facts_of(record[index - 1].decode("utf-8", "replace")).address)
+    if b"xception: " in raw and b"Error connecting to node" in record[0]:
+        return replace(facts_of(record[0].decode("utf-8", "replace")), topic=facts.topic)
+    return facts
 
 
 def _attribute_to_other_server(matches: Sequence[MessageMatch]) -> None:

@@ -68,6 +68,13 @@ def signs_of(cause: Cause) -> list[str]:
     match = next((match for match in cause.matches if match.facts.address), None)
     if cause.is_between_nodes and cause.faults:
         return [_BETWEEN_NODES]
+    if match is None and _ABOUT_ADDRESSES.intersection(cause.faults):
+        node = next((match.facts.node for match in cause.matches if match.facts.node is not None), None)
+        return (
+            []
+            if node is None
+            else [f"{node} is a broker's id: the client has its address from the broker that it reached."]
+        )
     if match is None or match.broker or not cause.faults:
         return []
     return list(dict.fromkeys(_signs(cause, match)))

@@ -71,6 +71,7 @@ librdkafka> Connection setup timed out in state CONNECT
 librdkafka> Connect to … failed: Connection timed out
 librdkafka> Connect to … failed: Operation timed out
 kafka-python> KafkaConnectionError: Connection timed out
+kafka-python> Connection attempt to <BrokerConnection …> timed out
 kafka-python> KafkaTimeoutError: Unable to bootstrap from
 kafka-python> NoBrokersAvailable
 aiokafka> KafkaConnectionError: Unable to bootstrap from [

@@ -23,6 +23,8 @@ connect!> Timed out while checking for or creating topic(s)
 connect!> Could not look up partition metadata for offset backing store topic
 connect!> Failed to list offsets for topic-partitions
 connect!> Unable to initialize ReplicatedTopic
+Note: Dapr's component has not connected to its brokers in time; Dapr's log at level `debug` has Sarama's reasons.
+sarama?> init timeout for component
 Note: MirrorMaker could not list the consumer groups of the source cluster in time: it does not reach one of its
 brokers, or the cluster has very many groups. `admin.timeout.ms` of the checkpoint connector gives it more time.
 connect!> Timeout while loading consumer groups
@@ -254,6 +256,15 @@ librdkafka!> Local: Broker transport failure: (errno: Operation now in progress)
 librdkafka!> Local: Broker transport failure: (errno: Resource temporarily unavailable)
 librdkafka!> Local: Broker transport failure: (errno: No error)
 librdkafka!> Local: Broker transport failure: (errno: Undefined error: 0)
+
+== plaintext-to-tls login-needed not-kafka broker-too-old
+Note: The client has asked in one version after the other, and each time the server has ended the connection. Only a very
+old broker does so because of the version.
+kafka-python!> UnrecognizedBrokerVersion
+
+== not-kafka broker-too-old
+Note: The answer to the first request is none of Kafka's: another program listens there, or a broker before version 0.10.
+librdkafka!> ApiVersionRequest failed: Local: Bad message format
 
 == plaintext-to-tls
 kafka-go!> broker appears to be expecting TLS

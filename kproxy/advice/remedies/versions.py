@@ -21,7 +21,6 @@ librdkafka> Broker: API version not supported
 librdkafka> ApiVersionRequest v… failed due to … (lower-version request not supported by broker)
 kafka-python> UnsupportedVersionError
 kafka-python> IncompatibleBrokerVersion
-kafka-python> UnrecognizedBrokerVersion
 aiokafka> UnsupportedVersionError
 aiokafka> IncompatibleBrokerVersion
 kafkajs> The version of API is not supported
@@ -38,7 +37,6 @@ java> UnsupportedVersionException: …
 java> The version of API is not supported.
 librdkafka> Broker: API version not supported
 kafka-python> UnsupportedVersionError
-kafka-python> UnrecognizedBrokerVersion
 kafkajs> The version of API is not supported
 sarama> kafka server: The version of API is not supported
 broker> UnsupportedVersionException: Received request for api with key … (…) and unsupported version …

@@ -227,6 +227,11 @@ librdkafka!> aws_iam OAUTHBEARER token retrieval is not implemented natively
 rskafka> unsupported sasl mechanism
 
 == credentials-unreadable
+Note: The token that the program's own callback returns has expired: the clock is wrong, or the time is in another unit.
+The callback of confluent-kafka for Python returns it in seconds since 1970, the librdkafka function takes milliseconds.
+librdkafka!> Failed to acquire SASL OAUTHBEARER token: Must supply an unexpired token
+librdkafka!> Must supply an unexpired token
+Note:
 librdkafka!> failed to add ssl.ca.pem certificate
 librdkafka!> failed to read certificate #… from ssl.ca.pem
 librdkafka!> ssl.crl.location failed

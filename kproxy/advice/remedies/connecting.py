@@ -157,6 +157,7 @@ between client and broker has cut the connection.
 librdkafka!> SaslAuthenticateRequest failed
 librdkafka!> SaslAuthenticateRequest failed: Local: Broker transport failure
 librdkafka!> SaslHandshakeRequest failed: Local: Broker transport failure
+librdkafka!> mechanism handshake failed: Local: Broker transport failure: broker's supported mechanisms: (n/a)
 Note: A connection that was in use has ended: the broker was restarted, the connection was idle for long (brokers, clouds and
 load balancers close such), or a device between has cut it. Clients connect again by themselves.
 java> Cancelled … request with correlation id … due to node … being disconnected

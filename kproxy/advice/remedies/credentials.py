@@ -220,7 +220,6 @@ java!> No OAuth Bearer tokens in Subject's private credentials
 java!> An internal error occurred while retrieving token from callback handler
 librdkafka!> OAUTHBEARER cannot log in because there is no token available
 librdkafka!> Failed to retrieve JWT token from
-librdkafka!> Must supply an unexpired token
 java!> HttpAccessTokenRetriever
 java!> HttpJwtRetriever
 librdkafka!> Failed to acquire SASL OAUTHBEARER token

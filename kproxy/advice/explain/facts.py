@@ -107,7 +107,7 @@ _SERVERS = re.compile(
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
     r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}"
-    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) .{0,80}-b ?"
+    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )

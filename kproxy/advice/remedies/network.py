@@ -13,7 +13,7 @@ listens.
 Fix: Start the broker or the port-forward. If the address is a broker's advertised address and not what you connect to
 otherwise, run kproxy: it dials the reachable address instead. Inside a container, 127.0.0.1 is the container itself.
 java> Connection to node … could not be established. Node may not be available.
-java> Connection to node … could not be established
+java*> Connection to node … could not be established
 java> Connection to node … could not be established. Broker may not be available.
 java> Timed out waiting for a node assignment
 java> Failed to update metadata after … ms

@@ -28,6 +28,10 @@ sarama?> init timeout for component
 Note: MirrorMaker could not list the consumer groups of the source cluster in time: it does not reach one of its
 brokers, or the cluster has very many groups. `admin.timeout.ms` of the checkpoint connector gives it more time.
 connect!> Timeout while loading consumer groups
+Note: Confluent's licensed connectors keep their licence in a topic, with a client of their own: it needs
+`confluent.topic.bootstrap.servers`, and the settings of TLS and SASL again below `confluent.topic.`.
+connect!> Timed out while checking for or creating topic(s) '_confluent-command'
+connect!> -license-manager] Metadata update failed
 Note: Debezium uses a client of its own for its schema history: `schema.history.internal.kafka.bootstrap.servers`, and
 the settings of TLS and SASL again below `schema.history.internal.producer.` and `.consumer.`.
 connect!> Creation of database schema history topic failed, please create the topic manually
@@ -94,6 +98,7 @@ franz-go!> unable to request metadata
 franz-go!> unable to create topics
 franz-go!> failed to request metadata
 franz-go!> failed to test kafka connection
+any!> couldn't connect to redpanda at
 Note: The client has failed several times in a row, and waits now. The reason is in an earlier line.
 beats!> circuit breaker is open
 Note:

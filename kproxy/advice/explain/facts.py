@@ -75,7 +75,7 @@ _NODE = re.compile(
 _COORDINATOR = 2**31 - 1
 _LAST_BROKER = _COORDINATOR - 100_000
 _TOPIC = re.compile(
-    r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[|for topic |with correlation id \d{1,10} : \{|partition )"
+    r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[(?!Topic authorization )|for topic |with correlation id \d{1,10} : \{|partition )"
     r"([A-Za-z0-9._][A-Za-z0-9._-]{0,248})",
     re.ASCII,
 )

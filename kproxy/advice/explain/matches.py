@@ -60,6 +60,9 @@ _BEFORE_FRAMES = (
     b"IOException: Connection reset",
 )
 _FRAME = re.compile(r"\s{1,40}at (?:new |async )?[\w.$<>/]{1,200} ?\(")
+# A field of KafkaJS's log below its message, and the lines in which it is searched.
+_BROKER_FIELD = re.compile(rb"\s{1,20}broker: \"([\w.:\[\]-]{3,260})\"", re.ASCII)
+_MOST_FIELDS = 8
 _SETTING = re.compile(rb"\s*[a-z][\w.]{2,80} = ")
 
 
@@ -161,8 +164,8 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         for match in matches:
             match.broker = broker
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
-            if index and not match.facts.address:
-                match.facts = _facts_above(match.facts, raw, record, index)
+            if not match.facts.address:
+                match.facts = _facts_above(match.facts, raw, record, index) if index else _facts_below(match, record)
             record_matches.append((index, match))
     _attribute_to_other_server([match for _, match in record_matches])
     return RecordMatches(
@@ -177,6 +180,15 @@ def _facts_above(facts: LineFacts, raw: bytes, record: Sequence[bytes], index: i
     if b"xception: " in raw and b"Error connecting to node" in record[0]:
         return replace(facts_of(record[0].decode("utf-8", "replace")), topic=facts.topic)
     return facts
+
+
+def _facts_below(match: MessageMatch, record: Sequence[bytes]) -> LineFacts:
+    """Return the facts of KafkaJS's message with the address of a line below, as pino-pretty shows its fields."""
+    if match.program is not Program.KAFKAJS:
+        return match.facts
+    fields = (_BROKER_FIELD.fullmatch(line) for line in record[1:_MOST_FIELDS])
+    below = next((field[1].decode("ascii") for field in fields if field), "")
+    return replace(match.facts, address=facts_of(below).address)
 
 
 def _attribute_to_other_server(matches: Sequence[MessageMatch]) -> None:

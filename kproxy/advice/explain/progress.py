@@ -32,7 +32,7 @@ def answered_client(line: str) -> str | None:
 
 def has_later_answer(answers: Mapping[str, int], client: str, after: int) -> bool:
     """Check whether a broker has answered this client after a line, as `has_answer` does before one."""
-    return answers.get(client, after) > after
+    return max(answers.get(client, after), answers.get("", after)) > after
 
 
 def has_answer(answers: Mapping[str, int], client: str, before: int) -> bool:

@@ -18,6 +18,7 @@ from kproxy.advice.explain.shapes import ShapeCache
 from kproxy.advice.explain.subject import names_other_system
 from kproxy.advice.explain.unlisted import unlisted_failure
 from kproxy.advice.explain.wrapping import rejoined
+from kproxy.advice.remedies.remedy import Program
 
 # Limits of a record (a stack trace is one record), and of the matches that are kept.
 _RECORD_LINES = 150
@@ -34,6 +35,8 @@ _MOST_FOREIGN = 20_000
 _NO_WORDS: frozenset[bytes] = frozenset()
 # The beginning of a text, which shows whether a text without a sign of Kafka is of another system.
 _HEAD_BYTES = 16 * 1024
+# KafkaJS says that a seed broker has failed just after the message that names it; one message may have several lines.
+_MOST_LINES_TO_SEED = 8
 
 # The names of the setting in code, in YAML, and in the environment of a container.
 _BOOTSTRAP_WORDS = (
@@ -94,6 +97,8 @@ class SearchResult:
     """The values of `security.protocol` that it sets, in small letters: at most four."""
     answers: dict[str, int] = field(default_factory=dict)
     """The clients that a broker has answered, and the first line that shows it for each."""
+    latest_of_kafkajs: tuple[str, int] = ("", -_MOST_LINES_TO_SEED - 1)
+    """The latest address in a message of KafkaJS, and its line."""
     lines: int = 0
     is_certain: bool = False
     """True if a match with a single fault is there: then the conditional ones do not count."""
@@ -117,6 +122,15 @@ class SearchResult:
         else:
             known_match.last, known_match.count = line, known_match.count + 1
 
+    def _add_seed(self, match: MessageMatch, line: int) -> None:
+        """Add the seed broker of which KafkaJS says that it has failed: the message just before names its address."""
+        if match.facts.address:
+            self.latest_of_kafkajs = match.facts.address, line
+        elif match.facts.bootstrap and line - self.latest_of_kafkajs[1] <= _MOST_LINES_TO_SEED:
+            address = self.latest_of_kafkajs[0]
+            if len(self.bootstrap_servers) < MOST_SERVERS:
+                self.bootstrap_servers.setdefault(address, self.latest_of_kafkajs[1])
+
     def add_record(self, record: RecordMatches, first: int) -> None:
         """Add what a record contains, whose first line has this number."""
         # Before an answer, a client knows no other addresses.
@@ -128,6 +142,8 @@ class SearchResult:
             if len(self.answers) < _MOST_CLIENTS:
                 self.answers.setdefault(client, first + index)
         for index, match in record.matches:
+            if match.program is Program.KAFKAJS:
+                self._add_seed(match, first + index)
             self.add(match, first + index)
         self.conditional_lines += record.conditional_lines
 

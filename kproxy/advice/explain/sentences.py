@@ -65,8 +65,10 @@ def sentence(cause: Cause) -> str:
     addresses = cause.addresses()
     if len(cause.faults) > 1 or (fault in _WITH_SEVERAL_REASONS and has_whole_advice(cause)):
         return f"The text is about {abbreviate(addresses)}." if addresses else ""
-    if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
+    if fault not in _SENTENCES or not addresses:
         return ""
+    if cause.matches[0].broker:
+        return f"The other node is {abbreviate(addresses)}." if cause.is_between_nodes else ""
     subject = _describe_address(cause.matches, addresses[0]) if len(addresses) == 1 else abbreviate(addresses)
     if all(match.text == LISTED_BROKER for match in cause.matches):
         return f"{subject}. The list does not show whether your machine reaches it."

@@ -88,7 +88,10 @@ def _signs(cause: Cause, match: MessageMatch) -> Iterator[str]:
     if faults & _ABOUT_ADDRESSES:
         yield from _who_chose(match.facts)
         if match.answered_later:
-            yield "Another broker has answered the client afterwards: one bootstrap server that is down does no harm by itself."
+            yield (
+                "A broker has answered the client afterwards, at another address of this name or at another bootstrap "
+                "server: one address that refuses does no harm by itself."
+            )
         if match.used:
             yield "A connection to it was in use before: the address is right, and the network or the broker has failed since."
         if leads_to_itself(match.facts):

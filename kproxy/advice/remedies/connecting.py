@@ -265,7 +265,6 @@ any?> SSLProtocolException: Unexpected handshake message
 librdkafka!> SSL transport error
 librdkafka!> Broker did not provide a certificate
 kafka-python!> Error during TLS Handshake
-java> Failed to process post-handshake messages
 
 == tls-failed credentials-refused
 Note: The connection fails in its TLS handshake or login: the words after it have the reason.
@@ -280,6 +279,12 @@ librdkafka!> error:…rsa routines:RSA_padding_check_PKCS1_type_1:
 any?> certificate verify failed: certificate signature failure
 any?> "crypto/rsa: verification error" while trying to verify candidate authority certificate
 any?> PKIX path validation failed: java.security.cert.CertPathValidatorException: signature check failed
+
+== client-certificate-missing client-certificate-refused
+Note: With TLS 1.3, a broker checks the client's certificate when the client's own handshake has ended. The broker's log
+has the reason.
+java> Failed to process post-handshake messages
+java> SslAuthenticationException: Failed to process post-handshake messages
 
 == client-certificate-refused client-certificate-missing
 proxy!> tls: no client certificate presented for any of the defined client subjects

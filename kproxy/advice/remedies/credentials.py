@@ -475,7 +475,7 @@ Note: A producer needs `Write`, a consumer `Read` and both `Describe` on the top
 the same answer to a user without `Describe`.
 kafka-go!> Topic Authorization Failed
 ruby-kafka!> Kafka::TopicAuthorizationFailed
-Note: The broker's own log names the principal, the operation and the resource: add that right.
+Note:
 broker!> Principal = … is Denied Operation = … from host = … on resource =
 java!> Topic authorization failed for topics
 java!> Not authorized to commit to topics

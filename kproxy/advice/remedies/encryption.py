@@ -109,7 +109,6 @@ where the handshake ends.
 Fix: Compare the client's trust store, certificate, TLS versions and cipher suites with the broker's.
 java> SslAuthenticationException: SSL handshake failed
 java> failed authentication due to: SSL handshake failed
-java> SslAuthenticationException: Failed to process post-handshake messages
 librdkafka> SSL handshake failed: …
 librdkafka> Local: SSL error
 kafka-python> Handshake failed: …

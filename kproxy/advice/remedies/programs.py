@@ -129,7 +129,7 @@ librdkafka> Local: Broker transport failure
 librdkafka!> Failed to get metadata: Local: Broker transport failure
 librdkafka!> Failed to acquire metadata: Local: Broker transport failure
 librdkafka!> KafkaError{{code=_TRANSPORT
-librdkafka!> Error: broker transport failure
+librdkafka!> broker transport failure
 librdkafka!> Error: all broker connections are down
 librdkafka?> code: -195
 librdkafka?> code: -187
@@ -204,6 +204,7 @@ kafka-go!> multiple Read calls return no data or error
 == filtered
 kafkajs!> trying another broker from the list: Connection timeout
 kafkajs!> [Connection] Connection timeout
+kafkajs!> kafkajs: Connection timeout
 
 == silent filtered
 librdkafka> Local: Timed out

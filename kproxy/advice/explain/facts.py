@@ -51,7 +51,7 @@ _SCHEME = re.compile(
 )
 _PROTOCOL = re.compile(r"\b(sasl_ssl|ssl|sasl_plaintext)://")
 _PROTOCOL_SETTING = re.compile(
-    r"security[._-]?protocol[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}[\"']?(SASL_SSL|SASL_PLAINTEXT|SSL|PLAINTEXT)\b",
+    r"security[._-]?protocol[\"']?\s{0,3}(?:[=:,]{1,2}>?|>)\s{0,3}[\"']?(SASL_SSL|SASL_PLAINTEXT|SSL|PLAINTEXT)\b",
     re.IGNORECASE,
 )
 # The file of a source, or a class of Java with its packages: log lines show one with the number of its line.
@@ -106,7 +106,7 @@ _SERVERS = re.compile(
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
-    r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}"
+    r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
     r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"

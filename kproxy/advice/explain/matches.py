@@ -50,7 +50,7 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 # What names bootstrap servers in a line that has no other sign of Kafka.
-_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{")
+_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka_broker_list")
 # What begins a message whose other part is a frame below it.
 _BEFORE_FRAMES = (
     b"OutOfMemoryError",

@@ -11,6 +11,7 @@ from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.facts import split_address
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.remedies.services import demand_of
+from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault, fault_set
 
 # Each of these is the name of many mistakes. The notes of their messages begin with the mistake, and say what to do.
@@ -31,6 +32,11 @@ _ENDED_BY_ONE_BROKER = (
     "A broker ends the connection at its advertised address, although one has answered the client before: it is stopping or "
     "overloaded, or the load balancer or port-forward at this address has no target. Its log shows whether the connection "
     "has reached it."
+)
+_CHOSEN_WILDCARD = (
+    "The client connects to the wildcard address, which is for listening: set `bootstrap.servers` to the name or address of "
+    "the broker's machine. 127.0.0.1 is right only if the broker runs on the client's own machine, and inside a container, "
+    "that is the container itself."
 )
 # The headings if the text does not show whether a broker advertises the name.
 _UNKNOWN_ORIGIN = {
@@ -87,6 +93,8 @@ def _shown_by_address(cause: Cause) -> list[str]:
     if cause.faults == (Fault.CREDENTIALS_REFUSED,):
         demands = (demand_of(*split_address(address)) for address in cause.addresses())
         return [demand.refusal for demand in demands if demand is not None and demand.refusal][:1]
+    if cause.faults == (Fault.ADDRESS_FORM,) and cause.addresses() and all(map(_is_wildcard, cause.addresses())):
+        return [_CHOSEN_WILDCARD]
     if cause.faults == (Fault.CLOSED,) and all(match.answered for match in cause.matches):
         return [_ENDED_BY_ONE_BROKER]
     chosen = [
@@ -97,6 +105,10 @@ def _shown_by_address(cause: Cause) -> list[str]:
     if cause.faults == (Fault.NAME_NOT_RESOLVED,) and chosen and all(chosen):
         return [_UNRESOLVED_BOOTSTRAP]
     return []
+
+
+def _is_wildcard(address: str) -> bool:
+    return classify(split_address(address)[0].strip("[]")) is AddressClass.WILDCARD
 
 
 def _has_unknown_origin(cause: Cause, address: str) -> bool:

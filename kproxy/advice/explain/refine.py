@@ -61,8 +61,7 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
         match = replace(match, answered_later=has_later_answer(client.answers, match.facts.client, match.first))
     if match.text == _OF_ALL_BROKERS:
         match = replace(match, facts=replace(match.facts, address="", bootstrap=None, node=None))
-    if client.protocol and not match.facts.protocol:
-        match = replace(match, facts=replace(match.facts, protocol=client.protocol))
+    match = _of_protocol(match, match.facts.protocol or client.protocol)
     if match.facts.scheme and _NAMES.intersection(match.faults):
         return replace(match, faults=(Fault.ADDRESS_FORM,))
     if not match.facts.address and _ENDED.intersection(match.faults) and _are_alike(client.servers):
@@ -73,6 +72,22 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
         match = replace(match, facts=replace(match.facts, bootstrap=True))
     match = replace(match, used=match.facts.address in client.used)
     return _of_client(match, client.servers) if match.facts.address else match
+
+
+def _of_protocol(match: MessageMatch, protocol: str) -> MessageMatch:
+    """Return the match of a client with this `security.protocol`, without the faults that it cannot meet."""
+    if not protocol:
+        return match
+    match = replace(match, facts=replace(match.facts, protocol=protocol))
+    if len(match.faults) == 1:
+        return match
+    with_tls, with_login = protocol in ("ssl", "sasl_ssl"), protocol.startswith("sasl")
+    excluded = {
+        Fault.PLAINTEXT_TO_TLS if with_tls else Fault.TLS_TO_PLAINTEXT,
+        Fault.LOGIN_NEEDED if with_login else Fault.LOGIN_NOT_OFFERED,
+    }
+    possible = tuple(fault for fault in match.faults if fault not in excluded)
+    return replace(match, faults=possible or match.faults)
 
 
 def _is_named(address: str, client: ClientFacts) -> bool:
@@ -192,10 +207,6 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
     if port in OTHER_SERVERS:
         return (Fault.NOT_KAFKA,)
     protocol = match.facts.protocol
-    if protocol in ("ssl", "sasl_ssl"):
-        faults = tuple(fault for fault in faults if fault is not Fault.PLAINTEXT_TO_TLS)
-    if protocol.startswith("sasl"):
-        faults = tuple(fault for fault in faults if fault is not Fault.LOGIN_NEEDED)
     demand = demand_of(host, port)
     if faults == (Fault.CLOSED,) and "ApiVersion" in match.text and demand is not None and demand.uses_tls:
         faults = (Fault.PLAINTEXT_TO_TLS, Fault.CLOSED)  # the first request ends it

@@ -43,7 +43,7 @@ _BOOTSTRAP_WORDS = (
     b"bootstrap_servers", b"bootstrapServers", b"BootstrapServers", b"BOOTSTRAP_SERVERS", b"KAFKA_BOOTSTRAP_SERVERS",
     b"KAFKA_BOOTSTRAP_SERVER", b"SPRING_KAFKA_BOOTSTRAP_SERVERS", b"CONNECT_BOOTSTRAP_SERVERS", b"KAFKA_BROKERS",
     b"KAFKA_BROKER", b"KAFKA_BROKERCONNECT", b"KAFKA_SERVERS", b"KAFKA_SERVER", b"KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS",
-    b"BOOTSTRAP_SERVERS_CONFIG", b"kafkaHost",
+    b"BOOTSTRAP_SERVERS_CONFIG", b"kafkaHost", b"kafka_broker_list",
 )  # fmt: skip
 # Other literals to search for, beside messages and names of codes, by one of their words.
 _OTHER_LITERALS = {

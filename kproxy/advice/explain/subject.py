@@ -25,7 +25,7 @@ _KAFKA_WORDS = (
     "servicebus.windows.net:9093", ".confluent.cloud:9092", "connecting to broker", "connection to broker", "kafkastore",
     "SaslHandshake", "ApiVersions", "aws.msk", "amazon.msk", "IAMLoginModule", "msk-iam", "amazon/msk", "PlainLoginModule", "ScramLoginModule",
     "connect.runtime", "strimzi.kafka", "connect.errors", "kafka.zk.", "kafka.zookeeper.", "kafka.Kafka$", "kafka.metadata",
-    "confluent.ksql", "confluent.kafka", "confluent/kafka", "GetLeaderBrokers", "kpro_", "brod_client", "phpkafka", "afkak", "kafka-php", "pubsub.kafka", "bindings.kafka",
+    "confluent.ksql", "confluent.kafka", "confluent/kafka", "GetLeaderBrokers", "kpro_", "brod_client", "phpkafka", "afkak", "kafka-php", "pubsub.kafka", "msk_iam_auth", "bindings.kafka",
 )  # fmt: skip
 
 # Other programs, which may run beside Kafka or on a machine named after it.

@@ -25,6 +25,12 @@ _PAIR = re.compile(
 _HOST_AND_PORT = re.compile(
     r"\bhost[=:]([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})?(?: |, ?)port[=:](\d{1,5})\b", re.ASCII
 )
+# As nc and curl show an address, which is the check that kproxy proposes itself.
+_HOST_PORT_WORD = re.compile(
+    r"(?:onnect to|onnection to|getaddrinfo for host) \"?([A-Za-z0-9][\w.-]{0,252})\"? (?:\([\d.]{7,15}\) )?port (\d{1,5})\b|"
+    r" \[([\d.]{7,15})\] (\d{1,5}) \(",
+    re.ASCII,
+)
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
@@ -33,7 +39,7 @@ _PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5}
 # librdkafka shows beside a name where it leads.
 _CONNECT_TO = re.compile(r"Connect to ipv[46]#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5}|[\d.]{7,15}:\d{1,5}) ")
 _UNPORTED = re.compile(
-    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
+    r"(?:UnknownHostException: |\bping: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
     r"ost lookup: '|IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
     r"([A-Za-z0-9_][\w.-]{0,252})",
     re.ASCII,
@@ -263,6 +269,7 @@ def addresses(text: str) -> list[str]:
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
         for match in (*_PAIR.finditer(text), *_HOST_AND_PORT.finditer(text), *_ERLANG_PAIR.finditer(text))
     ]
+    bare += [f"{match[1] or match[3]}:{match[2] or match[4]}" for match in _HOST_PORT_WORD.finditer(text)]
     hosts = (
         f"{match['host']}:{match['port']}"
         for match in _ADDRESS.finditer(text)

@@ -59,6 +59,8 @@ _BEFORE_FRAMES = (
     b"IOException: Permission denied",
     b"IOException: Connection reset",
 )
+# What nc and curl print may stand beside a broker's log.
+_OF_NETWORK_TOOL = re.compile(r"(?:nc|curl|telnet|Ncat): |\* (?:connect|Failed to connect) to |\(UNKNOWN\) \[")
 _FRAME = re.compile(r"\s{1,40}at (?:new |async )?[\w.$<>/]{1,200} ?\(")
 # A field of KafkaJS's log below its message, and the lines in which it is searched.
 _BROKER_FIELD = re.compile(rb"\s{1,20}broker: \"([\w.:\[\]-]{3,260})\"", re.ASCII)
@@ -162,7 +164,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
             conditional_lines += 1
         to_controllers = broker and _TO_CONTROLLERS.search(line if b"[" in raw[:64] else record_text[:512])
         for match in matches:
-            match.broker = broker
+            match.broker = broker and not _OF_NETWORK_TOOL.match(line)
             match.faults = _faults_of_quorum(match.faults) if to_controllers else match.faults
             if not match.facts.address:
                 match.facts = _facts_above(match.facts, raw, record, index) if index else _facts_below(match, record)

@@ -69,14 +69,22 @@ def sentence(cause: Cause) -> str:
         return ""
     if cause.matches[0].broker:
         return f"The other node is {abbreviate(addresses)}." if cause.is_between_nodes else ""
-    subject = _describe_address(cause.matches, addresses[0]) if len(addresses) == 1 else abbreviate(addresses)
+    describe = _describe_address if len(addresses) == 1 else _describe_addresses
+    subject = describe(cause.matches, addresses)
     if all(match.text == LISTED_BROKER for match in cause.matches):
         return f"{subject}. The list does not show whether your machine reaches it."
     mechanism = next((f" {match.facts.mechanism}" for match in cause.matches if match.facts.mechanism), "")
     return _SENTENCES[fault].format(subject=subject, mechanism=mechanism)
 
 
-def _describe_address(matches: Sequence[MessageMatch], address: str) -> str:
+def _describe_addresses(matches: Sequence[MessageMatch], addresses: Sequence[str]) -> str:
+    origins = {match.facts.bootstrap for match in matches if match.facts.address in addresses}
+    role = " is a bootstrap server" if origins == {True} else " is an advertised address" if origins == {False} else ""
+    return f"Each of {abbreviate(addresses)}{role}"
+
+
+def _describe_address(matches: Sequence[MessageMatch], addresses: Sequence[str]) -> str:
+    address = addresses[0]
     facts = next(match.facts for match in matches if match.facts.address == address)
     node = f" of broker {facts.node}" if facts.node is not None and facts.node >= 0 else ""
     if facts.bootstrap:

@@ -68,7 +68,20 @@ _OTHER_PORTS = frozenset(
 )  # fmt: skip
 _PORT = re.compile(r"(?::|\bport[ =:\"']{1,3}|, )(\d{2,5})\b")
 _TIME = re.compile(r"(?<!\d)\d\d:\d\d:\d\d(?!\d)")
-_CLIENT_PORTS = (":9092", ":9093", ":9094", ":9095", ":9096", ":9098", ":19092", ":29092", ":9192")
+_CLIENT_PORTS = (
+    ":9092",
+    ":9093",
+    ":9094",
+    ":9095",
+    ":9096",
+    ":9098",
+    ":19092",
+    ":29092",
+    ":9192",
+    " port 9092",
+    " port 9093",
+    " port 9094",
+)
 
 
 def _has_one(text: str, words: tuple[str, ...]) -> bool:

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.protocol.wire.api import ApiKey
 from kproxy.users.verifier import ScramVerifier
+from tests.harness import acls
 from tests.harness.clients.flow import create_topic
 from tests.harness.clients.kafka_python import KafkaProducer
 from tests.harness.clients.rawclient import RawClient
@@ -57,16 +55,11 @@ def cluster() -> Iterator[DevCluster]:
     with DevCluster(1, client_protocol="SASL_PLAINTEXT", properties={**AUTHORIZER, **STEADY, **properties},
                     controller_properties=AUTHORIZER) as made:  # fmt: skip
         create_topic(made.direct_bootstrap, TOPIC, 1)
-        admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
-        bindings = [
-            AclBinding(
-                ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, "User:alice", "*", operation,
-                AclPermissionType.ALLOW,
-            )
+        rights = [
+            acls.right("alice", ResourceType.TOPIC, TOPIC, operation)
             for operation in (AclOperation.WRITE, AclOperation.READ)
-        ]  # fmt: skip
-        for done in admin.create_acls(bindings).values():
-            done.result(PATIENCE_S)
+        ]
+        acls.allow(made.direct_bootstrap, rights)
         yield made
 
 

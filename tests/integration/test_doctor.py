@@ -28,11 +28,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
     AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
@@ -41,6 +37,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from kproxy.protocol.wire.api import ApiKey
+from tests.harness import acls
 from tests.harness.process import free_window, wait_until
 from tests.harness.servers import peers
 from tests.harness.servers.fakebroker import FakeBroker
@@ -365,10 +362,7 @@ def test_what_this_user_may_do_with_a_group(cluster: DevCluster) -> None:
 
 
 def allow(cluster: DevCluster, kind: Any, name: str, operation: Any) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
-    rule = AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
-    for done in admin.create_acls([rule]).values():
-        done.result(30)
+    acls.allow(cluster.direct_bootstrap, [acls.right(USER, kind, name, operation)])
 
 
 def make_groups_topic(cluster: DevCluster) -> None:

@@ -18,7 +18,6 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -38,6 +37,7 @@ from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.state import Job, Slice
 from kproxy.migrate.format import describe_action
 from kproxy.migrate.spec import document
+from tests.harness import acls as rights
 from tests.harness.clusters.steady import STEADY
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
@@ -167,9 +167,7 @@ def acls(cluster: DevCluster) -> set[str]:
 
 
 def allow(cluster: DevCluster, kind: ResourceType, name: str, operation: AclOperation, user: str = MOVER) -> None:
-    pattern = ResourcePatternType.LITERAL
-    rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-    admin(cluster).create_acls([rule])[rule].result(30)
+    rights.allow(cluster.direct_bootstrap, [rights.right(user, kind, name, operation)])
 
 
 def as_seen(cluster: DevCluster) -> dict[str, Any]:

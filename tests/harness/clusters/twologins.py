@@ -14,16 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ResourcePatternType, ResourceType
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
+from tests.harness import acls
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 
@@ -119,10 +113,7 @@ def allow(
     pattern: ResourcePatternType = ResourcePatternType.LITERAL,
 ) -> None:
     """Give a user a right, by default to write to a topic."""
-    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
-    binding = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-    for done in admin.create_acls([binding]).values():
-        done.result(30)
+    acls.allow(cluster.direct_bootstrap, [acls.right(user, kind, name, operation, pattern)])
 
 
 def decisions(cluster: DevCluster) -> list[Decision]:

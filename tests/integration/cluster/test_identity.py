@@ -22,15 +22,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, ListenerSpec
+from tests.harness import acls
 from tests.harness.clients.rawclient import API_VERSIONS, RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.servers import peers
@@ -103,14 +101,7 @@ def start_guarded(held: ExitStack, shared_port: int, version: str) -> DevCluster
         (ResourceType.TOPIC, topic, TOPIC_USER, AclOperation.ALL),
         (ResourceType.GROUP, "*", GROUP_USER, AclOperation.DESCRIBE),
     ]
-    admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
-    for done in admin.create_acls(
-        [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", what, AclPermissionType.ALLOW)
-            for kind, name, user, what in may
-        ]
-    ).values():
-        done.result(30)
+    acls.allow(made.direct_bootstrap, [acls.right(user, kind, name, what) for kind, name, user, what in may])
     made.topic = topic  # type: ignore[attr-defined]
     return made
 

@@ -39,7 +39,7 @@ _PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5}
 # librdkafka shows beside a name where it leads.
 _CONNECT_TO = re.compile(r"Connect to ipv[46]#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5}|[\d.]{7,15}:\d{1,5}) ")
 _UNPORTED = re.compile(
-    r"(?:UnknownHostException: |\bping: |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
+    r"(?:UnknownHostException: |\bping: |\] Connection with |ENOTFOUND |EAI_AGAIN |\blookup (?!address |failed )|resolve host |certificate is not valid for '|DNS name matching |"
     r"ost lookup: '|IP address (?=[0-9:])|altnames: (?:IP|Host): |Connecting to |No name matching )"
     r"([A-Za-z0-9_][\w.-]{0,252})",
     re.ASCII,
@@ -110,15 +110,15 @@ _SERVERS = re.compile(
     r"[Bb]ootstrap[._-]?[Ss]ervers?[\"']?\s{0,3}[=:,]?\s{0,3}"
     r"|\b(?:[A-Z0-9]{1,20}_){0,6}(?:BOOTSTRAP_?SERVERS?|KAFKA_BROKERS?|KAFKA_BROKERCONNECT|KAFKA_SERVERS?)\s{0,3}[=:]\s{0,3}"
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
-    r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.server)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
+    r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.(?:server|brokerConnect))[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
     r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
     r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )
-_LIST_NAME = re.compile(rb"(?:\bbrokers|ootstrap[._-]?[Ss]ervers)[\"']?:\s{0,20}$")
-_LIST_ITEM = re.compile(rb"\s{0,60}-\s{1,20}[\"']?([\w.-]{1,253}:\d{1,5})[\"']?\s{0,20}")
+_LIST_NAME = re.compile(rb"(?:\bbrokers|ootstrap[._-]?[Ss]ervers)[\"']?\s{0,3}[:=]\s{0,3}\[?\s{0,20}$")
+_LIST_ITEM = re.compile(rb"\s{0,60}(?:-\s{1,20})?[\"'`]?([\w.-]{1,253}:\d{1,5})[\"'`]?,?\s{0,20}")
 _CONTACTED = re.compile(
     r"(?:etching cluster metadata from kafka://|etching metadata for .{1,250}? from broker |\(from broker -\d{1,10}: )"
     r"([^\s\"',]{3,255})"
@@ -291,7 +291,7 @@ def bootstrap_servers(line: str) -> list[str]:
 
 
 def listed_servers(lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-    """Yield the bootstrap servers of a list in YAML, one in a line below its name, each with the number of its line."""
+    """Yield the bootstrap servers of a list, one in a line below its name (YAML, JavaScript), with its line's number."""
     if not _LIST_NAME.search(lines[0]):
         return
     for number, line in enumerate(lines[1:], 1):

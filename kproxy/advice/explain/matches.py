@@ -50,7 +50,7 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 # What names bootstrap servers in a line that has no other sign of Kafka.
-_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka_broker_list")
+_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka_broker_list", "brokerConnect")
 # What begins a message whose other part is a frame below it.
 _BEFORE_FRAMES = (
     b"OutOfMemoryError",
@@ -179,7 +179,7 @@ def _facts_above(facts: LineFacts, raw: bytes, record: Sequence[bytes], index: i
     """Return the facts of an exception or an Erlang term with the address of the line above that it belongs to."""
     if b"kpro_req" in raw:
         return replace(facts, address=facts_of(record[index - 1].decode("utf-8", "replace")).address)
-    if b"xception: " in raw and b"Error connecting to node" in record[0]:
+    if b"xception: " in raw and (b"Error connecting to node" in record[0] or b"] Connection with " in record[0]):
         return replace(facts_of(record[0].decode("utf-8", "replace")), topic=facts.topic)
     return facts
 

@@ -59,6 +59,7 @@ _OTHER_LITERALS = {
     **{word: (word,) for word in _BOOTSTRAP_WORDS},
     b"server": (b"ootstrap-server", b"ootstrap.server", b"--kafka.server"),
     b"list": (b"--broker-list", b"metadata.broker.list"),
+    b"brokerConnect": (b"--kafka.brokerConnect",),
     b"hosts": (b"hosts: [",),
     b"Broker": (b"Broker: ",),
     b"string": (b'[]string{"',),

@@ -9,7 +9,7 @@ from kproxy.advice.explain.facts import LineFacts, leads_to_itself, split_addres
 from kproxy.advice.explain.hostnames import NameKind, name_kind
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies.ports import OTHER_SERVERS, USUALLY_TLS
-from kproxy.advice.remedies.services import demand_of
+from kproxy.advice.remedies.services import demand_of, service_of
 from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.faults import Fault, fault_set
 
@@ -173,6 +173,8 @@ def _port(host: str, port: int, facts: LineFacts) -> Iterator[str]:
         yield f"At this address, {demand.service} demands `security.protocol={demand.protocol}`{login}."
         if facts.protocol and facts.protocol.upper() != demand.protocol:
             yield f"The client uses `{facts.protocol.upper()}`."
+    elif (service := service_of(host)) is not None and service.only_port and service.only_port != port:
+        yield f"{service.name} listens for clients of Kafka at port {service.only_port} only."
     elif port in OTHER_SERVERS:
         yield f"{port} is the default port of {OTHER_SERVERS[port]}, and not of a Kafka broker."
     elif port in USUALLY_TLS and facts.protocol not in ("ssl", "sasl_ssl"):

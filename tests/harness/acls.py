@@ -1,4 +1,4 @@
-"""Rights of users at real brokers, which a broker answers before it applies them."""
+"""Helpers that add rules (ACLs) at real brokers, and wait until a broker knows them."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class SearchResult:
     """The values of `security.protocol` that it sets, in small letters: at most four."""
     answers: dict[str, int] = field(default_factory=dict)
     """The clients that a broker has answered, and the first line that shows it for each."""
-    latest_of_kafkajs: tuple[str, int] = ("", -_MOST_LINES_TO_SEED - 1)
-    """The latest address in a message of KafkaJS, and its line."""
+    latest_of_kafkajs: tuple[str, int] = ("", 0)
+    """The address in the latest message of KafkaJS, empty if it names none, and the line of the message."""
     lines: int = 0
     is_certain: bool = False
     """True if a match with a single fault is there: then the conditional ones do not count."""
@@ -124,13 +124,13 @@ class SearchResult:
             known_match.last, known_match.count = line, known_match.count + 1
 
     def _add_seed(self, match: MessageMatch, line: int) -> None:
-        """Add the seed broker of which KafkaJS says that it has failed: the message just before names its address."""
-        if match.facts.address:
-            self.latest_of_kafkajs = match.facts.address, line
-        elif match.facts.bootstrap and line - self.latest_of_kafkajs[1] <= _MOST_LINES_TO_SEED:
-            address = self.latest_of_kafkajs[0]
-            if len(self.bootstrap_servers) < MOST_SERVERS:
-                self.bootstrap_servers.setdefault(address, self.latest_of_kafkajs[1])
+        """Add a bootstrap server if KafkaJS says that a seed broker has failed. Its message before names the address."""
+        address, line_of_address = self.latest_of_kafkajs
+        self.latest_of_kafkajs = match.facts.address, line
+        is_seed = match.facts.bootstrap and address and not match.facts.address
+        is_near = line - line_of_address <= _MOST_LINES_TO_SEED
+        if is_seed and is_near and len(self.bootstrap_servers) < MOST_SERVERS:
+            self.bootstrap_servers.setdefault(address, line_of_address)
 
     def add_record(self, record: RecordMatches, first: int) -> None:
         """Add what a record contains, whose first line has this number."""

@@ -69,8 +69,10 @@ def sentence(cause: Cause) -> str:
         return ""
     if cause.matches[0].broker:
         return f"The other node is {abbreviate(addresses)}." if cause.is_between_nodes else ""
-    describe = _describe_address if len(addresses) == 1 else _describe_addresses
-    subject = describe(cause.matches, addresses)
+    if len(addresses) == 1:
+        subject = _describe_address(cause.matches, addresses[0])
+    else:
+        subject = _describe_addresses(cause.matches, addresses)
     if all(match.text == LISTED_BROKER for match in cause.matches):
         return f"{subject}. The list does not show whether your machine reaches it."
     mechanism = next((f" {match.facts.mechanism}" for match in cause.matches if match.facts.mechanism), "")
@@ -83,8 +85,7 @@ def _describe_addresses(matches: Sequence[MessageMatch], addresses: Sequence[str
     return f"Each of {abbreviate(addresses)}{role}"
 
 
-def _describe_address(matches: Sequence[MessageMatch], addresses: Sequence[str]) -> str:
-    address = addresses[0]
+def _describe_address(matches: Sequence[MessageMatch], address: str) -> str:
     facts = next(match.facts for match in matches if match.facts.address == address)
     node = f" of broker {facts.node}" if facts.node is not None and facts.node >= 0 else ""
     if facts.bootstrap:

@@ -1,8 +1,7 @@
 """How many examples hypothesis tries: a few, always the same, by default, so that a change is what makes a test fail;
 many, never the same, with HYPOTHESIS_PROFILE=thorough (`make test-matrix`).
 
-With COVERAGE=1, which makes kproxy's code three times as slow, they are fewer: CI tries all those of the data plane on
-its compiled form."""
+With COVERAGE=1, which makes kproxy's code three times as slow, they are fewer."""
 
 import os
 

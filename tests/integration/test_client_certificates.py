@@ -177,7 +177,7 @@ def test_sasl_after_a_certificate_never_reaches_the_broker(authority: Authority,
         assert client.works()
 
 
-@pytest.mark.parametrize("by_certificate", [True, False])
+@pytest.mark.parametrize("by_certificate", [True, pytest.param(False, marks=pytest.mark.matrix)])
 def test_the_broker_refuses_the_login_of_all_users(
     cluster: DevCluster, authority: Authority, own_kproxy: Start, start: Start, tmp_path: Path, *, by_certificate: bool
 ) -> None:

@@ -86,6 +86,12 @@ UPSTREAM: dict[str, tuple[str, ...]] = {
     "PLAIN": ("--sasl", "PLAIN", "--sasl-username", USER),
     "SCRAM-SHA-512": ("--sasl", "SCRAM-SHA-512", "--sasl-username", USER),
 }
+# Each mechanism and each upstream once; all pairs are in the matrix.
+PAIRS = [
+    pytest.param(mechanism, upstream, marks=() if at == other else pytest.mark.matrix)
+    for at, mechanism in enumerate(MECHANISMS)
+    for other, upstream in enumerate(UPSTREAM)
+]
 
 
 @pytest.fixture
@@ -134,8 +140,7 @@ def java_login(path: Path, mechanism: str, password: str = PASSWORD) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("upstream", UPSTREAM)
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("mechanism", "upstream"), PAIRS)
 def test_clients_write_and_read(
     cluster: DevCluster, login_kproxy: Callable[..., Kproxy], mechanism: str, upstream: str, tmp_path: Path
 ) -> None:
@@ -192,9 +197,9 @@ def fails(proxy: Kproxy, settings: dict[str, str]) -> None:
 
 def test_wrong_logins_of_real_clients(cluster: DevCluster, login_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
     proxy = login_kproxy("nothing")
-    for mechanism in MECHANISMS:
-        for user, password in ((USER, "wrong!"), ("nobody", PASSWORD), (USER, AT_BROKERS)):
-            fails(proxy, login(mechanism, user, password))
+    wrong = ((USER, "wrong!"), ("nobody", PASSWORD), (USER, AT_BROKERS))
+    for mechanism, (user, password) in zip(MECHANISMS, wrong, strict=True):
+        fails(proxy, login(mechanism, user, password))
     config = java_login(tmp_path / "client.properties", "PLAIN", "wrong!")
     done = cluster.tool("kafka-topics", "--bootstrap-server", proxy.bootstrap, "--list", "--command-config", config)
     assert (
@@ -202,7 +207,7 @@ def test_wrong_logins_of_real_clients(cluster: DevCluster, login_kproxy: Callabl
     )
     done = cluster.tool("kafka-topics", "--bootstrap-server", proxy.bootstrap, "--list")  # without a login
     assert done.returncode != 0
-    assert proxy.metric("kproxy_client_logins_total", mechanism="PLAIN", outcome="refused") >= 4
+    assert proxy.metric("kproxy_client_logins_total", mechanism="PLAIN", outcome="refused") >= 2
     wait_logged(proxy, "the password is wrong, or there is no such user")
 
 

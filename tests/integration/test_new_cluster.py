@@ -83,7 +83,9 @@ def assert_doctor_says_it(address: str, proxy: Kproxy, former: DevCluster, made:
     assert done.returncode == 1
 
 
-@pytest.mark.parametrize("way", ["--accept-cluster", "--accept-new-cluster-after"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("--accept-cluster", marks=pytest.mark.matrix), "--accept-new-cluster-after"]
+)
 def test_clients_work_with_the_cluster_that_was_created_again(
     way: str, first_port: int, own_kproxy: Callable[..., Kproxy], tmp_path: Path
 ) -> None:

@@ -62,7 +62,13 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["all batches done", "the last one not"])
+@pytest.mark.parametrize(
+    "done",
+    [
+        pytest.param(True, marks=pytest.mark.matrix, id="all batches done"),
+        pytest.param(False, id="the last one not"),
+    ],
+)
 def test_a_query_goes_on_with_each_record_exactly_once(sides: TwoSides, spark: Any, tmp_path: Path, done: bool) -> None:
     move, old, new = sides.migration(), tmp_path / "old", tmp_path / "new"
     first, second = unique("tx"), unique("plain")

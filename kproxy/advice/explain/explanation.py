@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.endings import WHEN_IN_USE
-from kproxy.advice.explain.facts import ClientFacts, host_of
+from kproxy.advice.explain.facts import ClientFacts, host_of, is_ip
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.reasons import has_whole_advice, notes_of
@@ -18,8 +18,9 @@ from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.explain.signs import signs_of
 from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Remedy
+from kproxy.base.addressclass import AddressClass, classify
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, to_json
-from kproxy.base.faults import fault_set
+from kproxy.base.faults import Fault, fault_set
 from kproxy.base.messages.message import Message
 
 # Faults that kproxy beside the client solves at once.
@@ -66,8 +67,11 @@ class Explanation:
         others = [address for address in cause.addresses() if address != self.server]
         if cause.is_between_nodes or has_whole_advice(cause) or any(match.used for match in cause.matches):
             return ""
-        reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
-        return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""
+        if len(cause.faults) != 1 or cause.faults[0] not in _SOLVED_BY_KPROXY:
+            return ""
+        # A name that is not resolved is a broker's if the bootstrap server has none.
+        is_advertised = cause.faults[0] is Fault.NAME_NOT_RESOLVED and _needs_no_resolver(self.server)
+        return f"kproxy run -b {_server_argument(self.server)}" if others or not self.server or is_advertised else ""
 
     def diagnostic(self, cause: Cause) -> Diagnostic:
         """Return a cause in the form that the other checks have. The place is a line of the text."""
@@ -166,6 +170,11 @@ def _match_json(match: MessageMatch) -> dict[str, object]:
         "first": match.first,
         "last": match.last,
     }
+
+
+def _needs_no_resolver(server: str) -> bool:
+    host = host_of(server)
+    return is_ip(host) or classify(host) is AddressClass.LOOPBACK
 
 
 def _server_argument(server: str) -> str:

@@ -34,6 +34,12 @@ _HOST_PORT_WORD = re.compile(
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
+# `kubectl port-forward` of something with Kafka's name, or to a port that brokers often have.
+_FORWARD = re.compile(
+    r"\bport-forward\b(?=[^\n]{0,200}?(?:[Kk]afka|redpanda|broker)|[^\n]{0,200}?[: ][129]?90[0-9]{2}\b)"
+    r"[^\n]{0,200}? (\d{1,5})(?::(\d{1,5}))?(?!\S)"
+)
+_WHOLE_THREAD = re.compile(r"\[thrd:(?:\w{1,20}://)?([^\s/\]]{3,120})/bootstrap\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5})")
 # librdkafka shows beside a name where it leads.
@@ -112,7 +118,7 @@ _SERVERS = re.compile(
     r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.(?:server|brokerConnect))[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
-    r"|\[\]string\{(?=\")|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
+    r"|\[\]string\{(?=\")|\bDialLeader\(.{1,60}?\"tcp\", ?|\bkafka\.(?:TCP|Dial)\((?:\"tcp\", ?)?|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
     r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
@@ -287,6 +293,10 @@ def bootstrap_servers(line: str) -> list[str]:
             for address in addresses(match[1].replace("://", ": "))
             if split_address(address)[1] not in OTHER_SERVERS or "ootstrap" in match[0]
         ]
+    if "/bootstrap]" in line and (thread := _WHOLE_THREAD.search(line)):
+        servers += addresses(thread[1])
+    if "forward" in line and (forward := _FORWARD.search(line)) and int(forward[2] or forward[1]) not in OTHER_SERVERS:
+        servers.append(f"localhost:{forward[1]}")
     return servers
 
 

@@ -50,7 +50,10 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 # What names bootstrap servers in a line that has no other sign of Kafka.
-_SIGNS_OF_SERVERS = ("ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka_broker_list", "brokerConnect")
+_SIGNS_OF_SERVERS = (
+    "ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka.TCP(", "kafka.Dial(", "DialLeader(", "kafka_broker_list",
+    "brokerConnect", "port-forward",
+)  # fmt: skip
 # What begins a message whose other part is a frame below it.
 _BEFORE_FRAMES = (
     b"OutOfMemoryError",

@@ -218,6 +218,8 @@ def _faults_of_port(match: MessageMatch) -> tuple[Fault, ...]:
         if Fault.PLAINTEXT_TO_TLS in faults:  # the cloud listens at this port
             return (Fault.PLAINTEXT_TO_TLS, Fault.FILTERED)
         faults = tuple(fault for fault in faults if fault is not Fault.TLS_TO_PLAINTEXT)
+    elif demand is not None and demand.protocol == "PLAINTEXT":
+        faults = tuple(fault for fault in faults if fault not in (Fault.PLAINTEXT_TO_TLS, Fault.LOGIN_NEEDED))
     elif demand is not None and demand.needs_login and protocol == "ssl":
         return (Fault.LOGIN_NEEDED,)
     elif demand is not None and demand.uses_tls and Fault.TLS_TO_PLAINTEXT in faults:

@@ -67,6 +67,8 @@ _OTHER_PORTS = frozenset(
     )
 )  # fmt: skip
 _PORT = re.compile(r"(?::|\bport[ =:\"']{1,3}|, )(\d{2,5})\b")
+# The command that people run to reach a broker, and paste with what the client says.
+_WAY_TO_BROKER = re.compile(r"\bkubectl [^\n]{0,200}?\bport-forward\b")
 _TIME = re.compile(r"(?<!\d)\d\d:\d\d:\d\d(?!\d)")
 _CLIENT_PORTS = (
     ":9092",
@@ -108,13 +110,13 @@ def names_client_port(lower: str) -> bool:
 
 def names_other_program(lower: str) -> bool:
     """Check whether a record, in small letters, names a program that is not Kafka."""
-    return _has_one(lower, _OTHER_PROGRAMS)
+    return _has_one(_WAY_TO_BROKER.sub("", lower) if "kubectl" in lower else lower, _OTHER_PROGRAMS)
 
 
 def names_other_system(lower: str) -> bool:
     """Check whether a text without a sign of Kafka, in small letters, is plainly of another system."""
     # A ticket and a container's host have these names for each program.
-    lower = lower.replace("/tmp/krb5cc", "").replace(".docker.internal", "")
+    lower = _WAY_TO_BROKER.sub("", lower.replace("/tmp/krb5cc", "").replace(".docker.internal", ""))
     return (
         names_other_program(lower)
         or _has_one(lower, _OTHER_SYSTEMS)

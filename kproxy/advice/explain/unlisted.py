@@ -21,7 +21,9 @@ _FAILURE = (
     r"unreachable|not (?:available|connected|reachable|ready)|no (?:broker|node|usable|reachable|available))"
 )
 _ATTEMPT = r"(?:connect\w*|reach\w*|bootstrap\w*|load\w*|fetch\w*|get\w*|dial\w*|request\w*|metadata|available|find|establish\w*|usable)"
-_SENTENCE = re.compile(rf"(?i)\b{_FAILURE}\b.{{0,60}}\b{_ATTEMPT}\b|\b{_ATTEMPT}\b.{{0,60}}\b{_FAILURE}\b")
+_SENTENCE = re.compile(
+    rf"(?i)\b{_FAILURE}\b.{{0,60}}\b{_ATTEMPT}\b|\b{_ATTEMPT}\b.{{0,60}}\b{_FAILURE}\b|\berror (?:communicating|talking) (?:with|to)\b"
+)
 _ABOUT = re.compile(rf"(?i)\b{_OBJECT}\b")
 _UNREACHABLE = MessagePattern(
     Program.ANY,

@@ -14,6 +14,7 @@ Fix: Run kproxy beside the client, and use kproxy as the client's bootstrap serv
 client (DNS, `/etc/hosts`). Or set `advertised.listeners` of the broker to a name that its clients can resolve.
 java> Couldn't resolve server … from bootstrap.servers as DNS resolution failed for
 java!> Removing server … from bootstrap.servers as DNS resolution failed for
+java!> Removing server from bootstrap.servers as DNS resolution failed
 java!> Couldn't resolve server … as DNS resolution …failed for
 java> DNS resolution failed for url in bootstrap.servers
 java> No resolvable bootstrap urls given in bootstrap.servers

@@ -25,6 +25,8 @@ java!> Unable to create Kafka producer from given configuration
 Note: The program knows no bootstrap server: set `bootstrap.servers`, under the name and in the section that the
 program reads.
 librdkafka!> No brokers configured
+java!> The property 'kafka.bootstrap.servers' must be set when
+java!> URL to the Kafka brokers must be configured with the brokers option
 librdkafka!> No `bootstrap.servers` configured
 kafka-go!> cannot create a new kafka reader with an empty list of broker addresses
 kafka-go!> cannot create a kafka writer with an empty list of brokers

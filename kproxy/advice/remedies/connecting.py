@@ -21,7 +21,6 @@ MESSAGES = parse_messages(
 Note: The client has failed to connect. The words after it, or a line around it, have the reason.
 librdkafka!> Failed to connect to broker at …: …
 kafka-go!> Failed to get controller., OriginalError
-librdkafka> Connect to … failed: …
 librdkafka!> Failed to get cluster metadata
 librdkafka!> No brokers available for
 librdkafka!> Failed to fetch offsets from brokers
@@ -191,7 +190,18 @@ kafka-python!> SASL Authentication timed out
 ruby-kafka!> Timed out while writing
 kafka-node!> Heartbeat timed out
 
+== port-closed
+Note: The machine refuses the connection, because nothing listens there. Windows takes two seconds for it, and
+librdkafka has no word for it.
+librdkafka> Connect to … failed: Unknown error (after 20…ms in state CONNECT)
+Note:
+
 == filtered
+Note: Nothing answers at this address. Windows gives up after 21 seconds, and librdkafka has no word for it.
+librdkafka> Connect to … failed: Unknown error (after 21…ms in state CONNECT)
+Note: AWS Lambda does not reach the brokers from the subnets of its event source: the security groups must allow the
+brokers' port from themselves, and the subnets need a NAT gateway, or VPC endpoints for Lambda, STS and Secrets Manager.
+any!> Please check your event source connection configuration
 Note: The client's own machine forbids the connection, so that no packet leaves it: a local firewall, SELinux, a sandbox
 or the program's own permissions. Allow the program to connect to the brokers' addresses and ports.
 librdkafka!> Connect to … failed: Permission denied
@@ -250,6 +260,8 @@ librdkafka!> Failed to resolve '…': Bad value for ai_flags
 librdkafka!> Failed to resolve '…': Invalid value for ai_flags
 
 == port-closed filtered no-route
+Note: The attempt to connect has failed: the machine has refused it, or has not answered.
+librdkafka> Connect to … failed: …
 Note: The client has found the coordinator of its group, and cannot connect to the address that the coordinator advertises.
 java!> is unavailable or invalid due to cause: coordinator unavailable.isDisconnected: false
 java!> is unavailable or invalid due to cause: coordinator unavailable. isDisconnected: false

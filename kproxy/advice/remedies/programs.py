@@ -190,6 +190,18 @@ Note: The library ruby-kafka sends passwords over TLS only: give it a CA (`ssl_c
 ruby-kafka!> SASL authentication requires that SSL is configured
 ruby-kafka!> Kafka::Error: SSL must be enabled
 
+== not-authorized
+Note: AWS Lambda logs in, and may not read: the role, or the user of the event source, lacks rights on the topic or the group.
+any!> Cluster failed to authorize Lambda
+
+== client-certificate-refused credentials-refused
+Note: The broker takes neither the certificate nor the login that AWS Lambda has from the secret of its event source.
+any!> Server failed to authenticate Lambda
+
+== certificate-untrusted
+Note: AWS Lambda does not trust the broker's certificate: give the event source a secret with the broker's CA.
+any!> Lambda failed to authenticate server
+
 == overloaded silent
 Note: The worker's producer has not delivered its records in `offset.flush.timeout.ms`: the brokers answer too slowly, or
 not at all. Look for the lines about connections before it.

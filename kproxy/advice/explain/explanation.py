@@ -31,6 +31,8 @@ _SOLVED_BY_KPROXY = fault_set(
     wrong-listener
     """
 )
+# What the start of a broker prints of a step. It is a failure if the log ends with it.
+_STEPS = frozenset({"Check if … is writable", "is already formatted. Use --ignore-formatted"})
 _PLACEHOLDER = "HOST:PORT"
 CONDITION = "The text has no sign of Kafka: this holds if it came from a Kafka client."
 
@@ -129,6 +131,8 @@ def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES, name: str = "-") -> Ex
     reading = LineReader(stream, max_bytes)
     result = search(reading.line_blocks())
     matches, others = list(result.matches.values()), list(result.conditional.values())
+    if any(match.text not in _STEPS for match in matches):
+        matches = [match for match in matches if match.text not in _STEPS]
     if all(len(match.faults) > 1 for match in matches):
         matches += others  # the words of other lines may show which of several causes it is
     protocol = next(iter(result.protocols)) if len(result.protocols) == 1 else ""

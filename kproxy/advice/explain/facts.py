@@ -23,7 +23,8 @@ _PAIR = re.compile(
 )
 # As Kafka's own Java and Scala show a node.
 _HOST_AND_PORT = re.compile(
-    r"\bhost[=:]([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})?(?: |, ?)port[=:](\d{1,5})\b", re.ASCII
+    r"\bhost[\"']? ?[=:] ?[\"']?([A-Za-z0-9][\w.-]{0,252})(?:/[\w.:-]{1,253})?[\"']?(?: |, ?)[\"']?port[\"']? ?[=:] ?[\"']?(\d{1,5})\b",
+    re.ASCII,
 )
 # As nc and curl show an address, which is the check that kproxy proposes itself.
 _HOST_PORT_WORD = re.compile(
@@ -39,6 +40,10 @@ _FORWARD = re.compile(
     r"\bport-forward\b(?=[^\n]{0,200}?(?:[Kk]afka|redpanda|broker)|[^\n]{0,200}?[: ][129]?90[0-9]{2}\b)"
     r"[^\n]{0,200}? (\d{1,5})(?::(\d{1,5}))?(?!\S)"
 )
+# kcat needs no port.
+_HOST_ALONE = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
+# The end of each line of nginx: its own client, and its own address.
+_NGINX = re.compile(r", client: [0-9A-Fa-f.:]{2,45}, server: [^\n]*")
 _WHOLE_THREAD = re.compile(r"\[thrd:(?:\w{1,20}://)?([^\s/\]]{3,120})/bootstrap\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5})")
@@ -115,11 +120,11 @@ _SERVERS = re.compile(
     r"(?:"
     r"[Bb]ootstrap[._-]?[Ss]ervers?[\"']?\s{0,3}[=:,]?\s{0,3}"
     r"|\b(?:[A-Z0-9]{1,20}_){0,6}(?:BOOTSTRAP_?SERVERS?|KAFKA_BROKERS?|KAFKA_BROKERCONNECT|KAFKA_SERVERS?)\s{0,3}[=:]\s{0,3}"
-    r"|ootstrap brokers: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
+    r"|ootstrap brokers: ?|with broker endpoints: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
     r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.(?:server|brokerConnect))[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
     r"|\[\]string\{(?=\")|\bDialLeader\(.{1,60}?\"tcp\", ?|\bkafka\.(?:TCP|Dial)\((?:\"tcp\", ?)?|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
-    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-b ?"
+    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-[A-Za-z]{0,3}b ?"
     r")"
     r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
 )
@@ -264,6 +269,8 @@ def _setting(line: str) -> str:
 
 def without_own_addresses(line: str) -> str:
     """Return a line without the addresses of the client's resolver and of its own end of a connection."""
+    if ", client: " in line:
+        line = _NGINX.sub("", line)
     return _LOCAL_END.sub("", _RESOLVER.sub("", line)) if " on " in line or "->" in line else line
 
 
@@ -293,6 +300,8 @@ def bootstrap_servers(line: str) -> list[str]:
             for address in addresses(match[1].replace("://", ": "))
             if split_address(address)[1] not in OTHER_SERVERS or "ootstrap" in match[0]
         ]
+        if not servers and ("kcat" in match[0] or "kafkacat" in match[0]) and (host := _HOST_ALONE.fullmatch(match[1])):
+            servers.append(f"{host[0]}:9092")
     if "/bootstrap]" in line and (thread := _WHOLE_THREAD.search(line)):
         servers += addresses(thread[1])
     if "forward" in line and (forward := _FORWARD.search(line)) and int(forward[2] or forward[1]) not in OTHER_SERVERS:

@@ -61,6 +61,7 @@ _OTHER_LITERALS = {
     b"list": (b"--broker-list", b"metadata.broker.list"),
     b"brokerConnect": (b"--kafka.brokerConnect",),
     b"hosts": (b"hosts: [",),
+    b"endpoints": (b"with broker endpoints:",),
     b"Broker": (b"Broker: ",),
     b"string": (b'[]string{"',),
     b"forward": (b"port-forward",),

@@ -23,6 +23,7 @@ librdkafka!> Failed to connect to broker at …: …
 kafka-go!> Failed to get controller., OriginalError
 librdkafka!> Failed to get cluster metadata
 librdkafka!> No brokers available for
+librdkafka!> queued but broker not up
 librdkafka!> Failed to fetch offsets from brokers
 librdkafka> Timeout exceeded while fetching topic metadata
 librdkafka> Timeout exceeded while fetching

@@ -190,6 +190,11 @@ Note: The library ruby-kafka sends passwords over TLS only: give it a CA (`ssl_c
 ruby-kafka!> SASL authentication requires that SSL is configured
 ruby-kafka!> Kafka::Error: SSL must be enabled
 
+== configuration
+Note: Another proxy for Kafka tells clients the wildcard address, which is for listening: give each mapping the address
+that clients connect to as its third part (`--bootstrap-server-mapping BROKER,LISTEN,ADVERTISED`).
+proxy!> Address mappings broker=…, advertised=0.0.0.0
+
 == not-authorized
 Note: AWS Lambda logs in, and may not read: the role, or the user of the event source, lacks rights on the topic or the group.
 any!> Cluster failed to authorize Lambda

@@ -54,6 +54,7 @@ broker!> The broker is trying to join the wrong cluster. Configured zookeeper.co
 Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
 volume.
 broker!> Check if … is writable
+broker!> dub path … writable] FAILED
 Note: The user of the broker's process may not write to the directory: in a container, that is the owner of the mounted
 volume.
 broker!> .lock (Permission denied)

@@ -10,7 +10,7 @@ from functools import cache
 from kproxy.base.faults import Fault
 from kproxy.protocol.wire.errorcodes import ErrorCode
 
-_NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
+_NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error |\bErr-)(-?\d{1,3})\b")
 # Redpanda: `error_code: network_exception [13]`
 _REDPANDA = re.compile(r"error_code: [a-z_]{3,60} \[(-?\d{1,3})\]")
 # kafka-go: `[6] Not Leader For Partition: …`

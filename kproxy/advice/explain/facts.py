@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kproxy.advice.remedies.ports import OTHER_SERVERS
 from kproxy.base.addressclass import AddressClass, classify
 
 # A match cannot begin within another match's run of characters, so the search is linear.
@@ -35,16 +34,8 @@ _HOST_PORT_WORD = re.compile(
 _LOOPBACK6 = re.compile(r"(?<![\w:.\]])::1:(\d{1,5})\b")  # as Node.js shows it
 # librdkafka cuts the name of a thread, which is an address, and so perhaps its port.
 _THREAD = re.compile(r"\[thrd:[^\]]{1,120}\]")
-# `kubectl port-forward` of something with Kafka's name, or to a port that brokers often have.
-_FORWARD = re.compile(
-    r"\bport-forward\b(?=[^\n]{0,200}?(?:[Kk]afka|redpanda|broker)|[^\n]{0,200}?[: ][129]?90[0-9]{2}\b)"
-    r"[^\n]{0,200}? (\d{1,5})(?::(\d{1,5}))?(?!\S)"
-)
-# kcat needs no port.
-_HOST_ALONE = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 # The end of each line of nginx: its own client, and its own address.
 _NGINX = re.compile(r", client: [0-9A-Fa-f.:]{2,45}, server: [^\n]*")
-_WHOLE_THREAD = re.compile(r"\[thrd:(?:\w{1,20}://)?([^\s/\]]{3,120})/bootstrap\]")
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _PAIR_BESIDE_HOST = re.compile(r"> \[IPv[46] \('([0-9A-Fa-f.:]{2,45})', (\d{1,5})")
 # librdkafka shows beside a name where it leads.
@@ -116,24 +107,6 @@ _SETTING_ENDS = frozenset(
      "topic", "topics", "type", "url", "username", "version", "voters", "location")
 )  # fmt: skip
 _CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
-_SERVERS = re.compile(
-    r"(?:"
-    r"[Bb]ootstrap[._-]?[Ss]ervers?[\"']?\s{0,3}[=:,]?\s{0,3}"
-    r"|\b(?:[A-Z0-9]{1,20}_){0,6}(?:BOOTSTRAP_?SERVERS?|KAFKA_BROKERS?|KAFKA_BROKERCONNECT|KAFKA_SERVERS?)\s{0,3}[=:]\s{0,3}"
-    r"|ootstrap brokers: ?|with broker endpoints: ?|Connected to broker at (?=.{0,300}\(unregistered\))"
-    r"|--(?:bootstrap-server|broker-list|brokers?|kafka\.(?:server|brokerConnect))[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
-    r"|\b(?:brokers|hosts)[\"']?\s{0,3}[=:]\s{0,3}\[(?=\s{0,3}[\"'])\s{0,3}"
-    r"|\[\]string\{(?=\")|\bDialLeader\(.{1,60}?\"tcp\", ?|\bkafka\.(?:TCP|Dial)\((?:\"tcp\", ?)?|\bBOOTSTRAP_SERVERS_CONFIG\s{0,3}(?:,|->|to )\s{0,3}|\bkafkaHost[\"']?\s{0,3}:\s{0,3}|\bkafka_broker_list\s{0,3}=\s{0,3}"
-    r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-[A-Za-z]{0,3}b ?"
-    r")"
-    r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
-)
-_LIST_NAME = re.compile(rb"(?:\bbrokers|ootstrap[._-]?[Ss]ervers)[\"']?\s{0,3}[:=]\s{0,3}\[?\s{0,20}$")
-_LIST_ITEM = re.compile(rb"\s{0,60}(?:-\s{1,20})?[\"'`]?([\w.-]{1,253}:\d{1,5})[\"'`]?,?\s{0,20}")
-_CONTACTED = re.compile(
-    r"(?:etching cluster metadata from kafka://|etching metadata for .{1,250}? from broker |\(from broker -\d{1,10}: )"
-    r"([^\s\"',]{3,255})"
-)
 _BOOTSTRAP = re.compile(
     r"/bootstrap|bootstrap-|from bootstrap|node_id=bootstrap|bootstrap from \[|ootstrap broker|seed_|seed broker|seed \d|node -|id: -|to bootstrap|seedbroker|broker(?: |\"?[:=] ?\"?)-\d"
     r"|Init Kafka Client|creating kafka client"
@@ -289,41 +262,6 @@ def addresses(text: str) -> list[str]:
         if 0 < int(match["port"]) < 65536 and _is_host(match["host"]) and not _is_field(match)
     )
     return bare + list(islice(hosts, _MOST_ADDRESSES))
-
-
-def bootstrap_servers(line: str) -> list[str]:
-    """Return the bootstrap servers in a setting or on a command line."""
-    servers: list[str] = []
-    for match in _SERVERS.finditer(line):
-        servers += [
-            address
-            for address in addresses(match[1].replace("://", ": "))
-            if split_address(address)[1] not in OTHER_SERVERS or "ootstrap" in match[0]
-        ]
-        if not servers and ("kcat" in match[0] or "kafkacat" in match[0]) and (host := _HOST_ALONE.fullmatch(match[1])):
-            servers.append(f"{host[0]}:9092")
-    if "/bootstrap]" in line and (thread := _WHOLE_THREAD.search(line)):
-        servers += addresses(thread[1])
-    if "forward" in line and (forward := _FORWARD.search(line)) and int(forward[2] or forward[1]) not in OTHER_SERVERS:
-        servers.append(f"localhost:{forward[1]}")
-    return servers
-
-
-def listed_servers(lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-    """Yield the bootstrap servers of a list, one in a line below its name (YAML, JavaScript), with its line's number."""
-    if not _LIST_NAME.search(lines[0]):
-        return
-    for number, line in enumerate(lines[1:], 1):
-        item = _LIST_ITEM.fullmatch(line)
-        if item is None:
-            return
-        yield from ((number, address) for address in addresses(item[1].decode("ascii", "replace")))
-
-
-def contacted_server(line: str) -> str:
-    """Return the address that a client asks for metadata, as Sarama, ruby-kafka and kcat show it; empty if there is none."""
-    match = _CONTACTED.search(line)
-    return next(iter(addresses(match[1])), "") if match else ""
 
 
 def protocol_setting(line: str) -> str:

@@ -9,17 +9,11 @@ from dataclasses import dataclass, replace
 from kproxy.advice.explain import codes, numbers
 from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.endings import faults_at_login, message_of_end
-from kproxy.advice.explain.facts import (
-    LineFacts,
-    bootstrap_servers,
-    contacted_server,
-    facts_of,
-    listed_servers,
-    protocol_setting,
-)
+from kproxy.advice.explain.facts import LineFacts, facts_of, protocol_setting
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import WRAPPERS, MessagePattern, patterns_by_word
 from kproxy.advice.explain.progress import answered_client
+from kproxy.advice.explain.servers import contacted_server, servers_in_line
 from kproxy.advice.explain.subject import (
     names_client_port,
     names_kafka,
@@ -30,8 +24,6 @@ from kproxy.advice.explain.subject import (
 from kproxy.advice.remedies.remedy import Program
 from kproxy.base.faults import Fault, fault_set
 
-# The bootstrap servers that are kept.
-MOST_SERVERS = 20
 # Keeps the words of lines, and the ends of lines.
 WORD_BYTES = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte in b"_\n") else 32 for byte in range(256))
 _NUMBERED = frozenset((b"size", b"length", b"key", b"apiKey", b"apikey", b"successful"))
@@ -50,10 +42,7 @@ _KAFKA_ERROR_WORD = re.compile(
     r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep|inconsistentcluster|duplicatebroker"
 )
 # What names bootstrap servers in a line that has no other sign of Kafka.
-_SIGNS_OF_SERVERS = (
-    "ootstrap", "OOTSTRAP", "rokers", "kafkaHost", "[]string{", "kafka.TCP(", "kafka.Dial(", "DialLeader(", "kafka_broker_list",
-    "brokerConnect", "port-forward",
-)  # fmt: skip
+_SIGNS_OF_SERVERS = ("ootstrap", "broker-list", "broker.list", "port-forward")
 # What begins a message whose other part is a frame below it.
 _BEFORE_FRAMES = (
     b"OutOfMemoryError",
@@ -152,9 +141,7 @@ def matches_of(record: Sequence[bytes], hits: Sequence[int], takes_conditional: 
         if kafka_like and (client := answered_client(line)) is not None:
             answers.append((index, client))
         if kafka_like or any(sign in line for sign in _SIGNS_OF_SERVERS):
-            servers += [(index, server) for server in bootstrap_servers(line)[:MOST_SERVERS]]
-            lines = record[index : index + MOST_SERVERS + 1]
-            servers += [(index + below, server) for below, server in listed_servers(lines)]
+            servers += [(index, server) for server in servers_in_line(line)]
         if kafka_like and (b"etching " in raw or b"(from broker -" in raw) and (server := contacted_server(line)):
             contacts.append((index, server))
         if _SETTING.match(raw):

@@ -68,7 +68,8 @@ def refine(match: MessageMatch, client: ClientFacts) -> MessageMatch:
         match = _at_server(match, min(client.servers))  # such as Sarama, which names the address in a line before
     if not match.facts.address and match.faults == (Fault.TLS_TO_PLAINTEXT,) and _are_alike(client.servers):
         match = replace(match, facts=replace(match.facts, address=min(client.servers), bootstrap=True))
-    if not match.facts.address and len(match.faults) > 1 and not match.answered and _are_loopback(client.servers):
+    of_no_node = not match.facts.address and match.facts.node is None
+    if of_no_node and len(match.faults) > 1 and not match.answered and _are_loopback(client.servers):
         match = replace(match, facts=replace(match.facts, address=min(client.servers), bootstrap=True))
     if match.facts.bootstrap is None and match.facts.address and _is_named(match.facts.address, client):
         match = replace(match, facts=replace(match.facts, bootstrap=True))

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from operator import itemgetter
 
 from kproxy.advice.explain import codes
 from kproxy.advice.explain.facts import LineFacts
 from kproxy.advice.explain.languages import in_english
 from kproxy.advice.explain.listing import listed_brokers
-from kproxy.advice.explain.matches import MOST_SERVERS, WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
+from kproxy.advice.explain.matches import WORD_BYTES, MessageMatch, RecordMatches, matches_of, spans_of
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.explain.progress import LITERALS as _SIGNS_OF_ANSWERS
+from kproxy.advice.explain.servers import MOST_SERVERS, servers_in_settings
 from kproxy.advice.explain.shapes import ShapeCache
 from kproxy.advice.explain.subject import names_other_system
 from kproxy.advice.explain.unlisted import unlisted_failure
@@ -38,49 +40,30 @@ _HEAD_BYTES = 16 * 1024
 # KafkaJS says that a seed broker has failed just after the message that names it; one message may have several lines.
 _MOST_LINES_TO_SEED = 8
 
-# The names of the setting in code, in YAML, and in the environment of a container.
-_BOOTSTRAP_WORDS = (
-    b"bootstrap_servers", b"bootstrapServers", b"BootstrapServers", b"BOOTSTRAP_SERVERS", b"KAFKA_BOOTSTRAP_SERVERS",
-    b"KAFKA_BOOTSTRAP_SERVER", b"SPRING_KAFKA_BOOTSTRAP_SERVERS", b"CONNECT_BOOTSTRAP_SERVERS", b"KAFKA_BROKERS",
-    b"KAFKA_BROKER", b"KAFKA_BROKERCONNECT", b"KAFKA_SERVERS", b"KAFKA_SERVER", b"KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS",
-    b"BOOTSTRAP_SERVERS_CONFIG", b"kafkaHost", b"kafka_broker_list",
-)  # fmt: skip
 # Other literals to search for, beside messages and names of codes, by one of their words.
 _OTHER_LITERALS = {
     b"code": (b"rror code", b"RROR CODE"),
     b"errorCode": (b"errorCode",),
     b"error_code": (b"error_code",),
     b"Error": (b"[Error ",),
+    b"Err": (b"Err-",),
     b"key": (b"pi key", b"PI key"),
     b"protocol": (b"ecurity.protocol",),
     b"security_protocol": (b"security_protocol",),
     b"apiKey": (b"apiKey",),
     b"servers": (b"ootstrap.servers", b"ootstrap-servers"),
-    **{word: (word,) for word in _BOOTSTRAP_WORDS},
-    b"server": (b"ootstrap-server", b"ootstrap.server", b"--kafka.server"),
+    b"bootstrap_servers": (b"bootstrap_servers",),
+    b"bootstrapServers": (b"bootstrapServers",),
+    b"server": (b"ootstrap-server", b"ootstrap.server"),
     b"list": (b"--broker-list", b"metadata.broker.list"),
-    b"brokerConnect": (b"--kafka.brokerConnect",),
-    b"hosts": (b"hosts: [",),
     b"endpoints": (b"with broker endpoints:",),
     b"Broker": (b"Broker: ",),
-    b"string": (b'[]string{"',),
     b"forward": (b"port-forward",),
-    b"TCP": (b"kafka.TCP(",),
-    b"DialLeader": (b"DialLeader(",),
-    b"Dial": (b"kafka.Dial(",),
     b"kcat": (b"kcat",),
     b"kafkacat": (b"kafkacat",),
     b"rdkafka_example": (b"rdkafka_example",),
     b"rdkafka_performance": (b"rdkafka_performance",),
-    b"brokers": (
-        b"ootstrap brokers:",
-        b"brokers: [",
-        b"brokers = [",
-        b"brokers=[",
-        b"brokers:",
-        b'"brokers": [',
-        b"--brokers",
-    ),
+    b"brokers": (b"ootstrap brokers:",),
     b"unregistered": (b"(unregistered)",),
     b"fetching": (b"fetching metadata for",),
     b"Fetching": (b"Fetching cluster metadata from",),
@@ -137,6 +120,14 @@ class SearchResult:
         if is_seed and is_near and len(self.bootstrap_servers) < MOST_SERVERS:
             self.bootstrap_servers.setdefault(address, line_of_address)
 
+    def add_settings(self, head: bytes) -> None:
+        """Add the bootstrap servers in settings of the beginning of the text, before which an empty line stands."""
+        for line, server in servers_in_settings(head.decode("utf-8", "replace")):
+            if server not in self.bootstrap_servers or line - 1 < self.bootstrap_servers[server]:
+                self.bootstrap_servers[server] = line - 1
+        by_line = sorted(self.bootstrap_servers.items(), key=itemgetter(1))
+        self.bootstrap_servers = dict(by_line[:MOST_SERVERS])
+
     def add_record(self, record: RecordMatches, first: int) -> None:
         """Add what a record contains, whose first line has this number."""
         # Before an answer, a client knows no other addresses.
@@ -178,6 +169,7 @@ def search(blocks: Iterable[list[bytes]], cache_shapes: bool = True) -> SearchRe
     records.end()
     if result.conditional and names_other_system(head.decode("utf-8", "replace").lower()):
         result.conditional.clear()
+    result.add_settings(head)
     if b"(from broker " in head:
         for number, match in listed_brokers(head.split(b"\n")[1:]):
             result.add(match, number)

@@ -56,7 +56,7 @@ _OTHER_SYSTEMS = (
     "django.db", "activerecord", "hibernate", "doctrine", "pg::", "gorm", "tomcat", "jetty", "servlet", "odoo", "wordpress", "php-fpm", "fastcgi", "gunicorn", "uwsgi", "puma", "unicorn",
 )  # fmt: skip
 # Ports of other servers. A URL, a DSN or an address with one of them names the system.
-_OTHER_PORTS = frozenset(
+OTHER_PORTS = frozenset(
     map(
         str,
         (21, 22, 23, 25, 53, 80, 88, 110, 111, 123, 139, 143, 161, 389, 443, 445, 465, 514, 543, 587, 636, 873, 993, 995,
@@ -120,5 +120,5 @@ def names_other_system(lower: str) -> bool:
     return (
         names_other_program(lower)
         or _has_one(lower, _OTHER_SYSTEMS)
-        or any(match[1] in _OTHER_PORTS for match in _PORT.finditer(_TIME.sub("", without_own_addresses(lower))))
+        or any(match[1] in OTHER_PORTS for match in _PORT.finditer(_TIME.sub("", without_own_addresses(lower))))
     )

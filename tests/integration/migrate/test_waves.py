@@ -287,9 +287,13 @@ def test_what_is_connected_across_waves_stops_it(site: WaveSite) -> None:
 
         with java(Programs.of(DEFAULT_VERSION), ["share", orders], share, site.directory / "sharer"):
             site.observe(with_reader)
-            site.switch(ORDERS, dry_run=True)
-        lacks = f"error: group {site.group(ORDERS)}: its members sharer "
-        assert any(line.startswith(lacks) for line in site.errors()), site.errors()
+            lacks = f"error: group {site.group(ORDERS)}: its members sharer "
+
+            def names_sharer() -> bool:
+                site.switch(ORDERS, dry_run=True)
+                return any(line.startswith(lacks) for line in site.errors())
+
+            wait_until(names_sharer, "its member, which takes a while to join, is named")
         site.lines.clear()
         assert site.switch(ORDERS, dry_run=True).blocked
         errors = site.errors()

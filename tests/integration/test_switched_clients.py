@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.base.address import Address
@@ -23,7 +23,7 @@ from tests.harness.migration.carried import positions
 from tests.harness.migration.moving import rows
 from tests.harness.process import wait_until
 from tests.harness.servers.refusing import RefusesFirst
-from tests.harness.topics import create_topic, unique
+from tests.harness.topics import commit_as, create_topic, unique
 from tests.matrix.languages import Go
 
 pytestmark = pytest.mark.integration
@@ -88,15 +88,9 @@ class Moving:
         return translated
 
     def _translate(self, group: str) -> int:
-        green = AdminClient({"bootstrap.servers": self.green.direct_bootstrap})
         (found,) = positions(self.blue.direct_bootstrap, group)
         position = TopicPartition(self.topic, 0, found.offset + SHIFT)
-
-        def written() -> bool:
-            (done,) = green.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [position])]).values()
-            return all(one.error is None for one in done.result(60).topic_partitions)
-
-        wait_until(written, "the position is written")  # the coordinator may not be there yet
+        commit_as(self.green.direct_bootstrap, group, [position])
         return int(position.offset)
 
     def on_green(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
@@ -13,8 +13,8 @@ from tests.harness.clients.flow import Log
 from tests.harness.clients.kafka_python import KafkaAdminClient, KafkaError
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import topics
-from tests.harness.process import PATIENCE_S, wait_until
-from tests.harness.topics import read_topic
+from tests.harness.process import wait_until
+from tests.harness.topics import commit_as, read_topic
 
 # The source's brokers have not handed out any id from here on, in a test.
 _FLOOR = 2_000
@@ -69,7 +69,6 @@ def positions(bootstrap: str, group: str) -> list[TopicPartition]:
 def carry(sides: TwoSides, topic: str, *groups: str) -> dict[str, dict[int, int]]:
     """Copy the last records, and the positions of these groups; return these positions, by group and partition."""
     copied = sides.copy({topic: topic})
-    target = AdminClient({"bootstrap.servers": sides.target})
     carried: dict[str, dict[int, int]] = {}
     for group in groups:
         there, carried[group] = [], {}
@@ -79,7 +78,7 @@ def carry(sides: TwoSides, topic: str, *groups: str) -> dict[str, dict[int, int]
             at = known.map.next_target(one.offset)
             there.append(TopicPartition(topic, one.partition, known.target_next if at is None else at))
         assert there, f"group {group} has no position"
-        target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, there)])[group].result(PATIENCE_S)
+        commit_as(sides.target, group, there)
     return carried
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
@@ -28,7 +28,7 @@ from kproxy.migrate.spec.migration import Migration, TopicSelection
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, plain, transactions, until
 from tests.harness.migration.moving import Row, rows, topics
-from tests.harness.topics import unique
+from tests.harness.topics import commit_as, unique
 
 pytestmark = pytest.mark.integration
 
@@ -118,10 +118,7 @@ def test_the_next_record_is_the_same_for_10000_positions(loaded: Loaded, figures
 
 def commit(bootstrap: str, group: str, positions: Mapping[Place, int], metadata: str = "") -> None:
     """As a classic group."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [TopicPartition(*place, offset, metadata) for place, offset in positions.items()]
-    for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values():
-        assert all(one.error is None for one in future.result(30).topic_partitions)
+    commit_as(bootstrap, group, [TopicPartition(*place, offset, metadata) for place, offset in positions.items()])
 
 
 def reader(bootstrap: str, group: str, protocol: str = "classic", **more: Any) -> Consumer:

@@ -182,6 +182,7 @@ def cpu_seconds(proxy: Kproxy) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.matrix
 def test_a_hundred_brokers_and_a_thousand_sessions(tmp_path: Path, browser: Browser, figures: list[str]) -> None:
     """librdkafka's mock cluster has the brokers. Each session asks something every few seconds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -52,7 +52,7 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
-PARTITIONS, KEYS, RECORDS = 6, 7, 500_000
+PARTITIONS, KEYS, RECORDS = 6, 7, 200_000
 START_MS, HOUR_MS, STEP_MS = 1_500_001_200_000, 3_600_000, 100
 # The log of the driver's JVM goes to a file.
 LOG4J = """rootLogger.level = warn

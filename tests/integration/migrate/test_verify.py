@@ -635,6 +635,7 @@ def cpu_of(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.matrix
 def test_what_it_costs(spark: Any, broker: str, figures: list[str]) -> None:
     """CPU of Spark's JVM and of this process for a small topic, JIT and all: no bar, a figure to look at."""
     source = create_topic(broker, 2, 1)

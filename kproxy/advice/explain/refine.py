@@ -96,21 +96,40 @@ def _of_protocol(match: MessageMatch, protocol: str) -> MessageMatch:
 def _is_named(address: str, client: ClientFacts) -> bool:
     """Check whether another line of the text names the address, or its host alone, as a bootstrap server."""
     host = host_of(address)
-    if address in client.servers or host in client.marked:
+    if address in client.servers or host in client.marked or _is_same_loopback(address, client.servers):
         return True
     return host == address and host in {host_of(server) for server in client.servers}
 
 
+def _is_same_loopback(address: str, servers: Collection[str]) -> bool:
+    """Check whether the address is one of a bootstrap server that is on the client's own machine: [::1] of localhost."""
+    port = split_address(address)[1]
+    return _is_loopback(address) and any(_is_loopback(one) and split_address(one)[1] == port for one in servers)
+
+
+def _may_be_reached_by_name(address: str, servers: Collection[str]) -> bool:
+    """Check whether the address may be where the name of a bootstrap server leads: Go and Node.js show that alone."""
+    if not is_ip(host_of(address)) or _is_loopback(address):
+        return False
+    port = split_address(address)[1]
+    return any(split_address(one)[1] == port and not is_ip(host_of(one)) and not _is_loopback(one) for one in servers)
+
+
+def _is_loopback(address: str) -> bool:
+    return classify(host_of(address).strip("[]")) is AddressClass.LOOPBACK
+
+
 def _are_loopback(servers: Collection[str]) -> bool:
     """Check whether there are bootstrap servers, all of them on the client's own machine."""
-    return bool(servers) and all(classify(host_of(server).strip("[]")) is AddressClass.LOOPBACK for server in servers)
+    return bool(servers) and all(map(_is_loopback, servers))
 
 
 def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
     """Return a client's message with the faults that its address shows."""
-    if len(match.faults) > 1 and classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK:
+    if len(match.faults) > 1 and _is_loopback(match.facts.address):
         match = replace(match, faults=tuple(f for f in match.faults if f not in _NOT_ON_LOOPBACK) or match.faults)
-    if match.facts.bootstrap is None and servers and not _is_chosen(match, servers):
+    is_unknown = match.facts.bootstrap is None and not _is_chosen(match, servers)
+    if is_unknown and servers and not _may_be_reached_by_name(match.facts.address, servers):
         match = replace(match, facts=replace(match.facts, bootstrap=False))
     if match.used and (_NAMES | _NOT_REACHED).issuperset(match.faults):
         return match  # a right address, which works no longer
@@ -135,8 +154,7 @@ def _of_client(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
 
 def _between_nodes(match: MessageMatch) -> MessageMatch:
     """Return a message of a broker with the fault that the address of another node shows."""
-    own = classify(host_of(match.facts.address).strip("[]")) is AddressClass.LOOPBACK
-    if own and match.facts.node is not None and Fault.PORT_CLOSED in match.faults:
+    if _is_loopback(match.facts.address) and match.facts.node is not None and Fault.PORT_CLOSED in match.faults:
         return replace(match, faults=(Fault.LOOPBACK_ADVERTISED,))
     return match
 
@@ -187,7 +205,7 @@ def _faults_of_address(match: MessageMatch, servers: Collection[str]) -> tuple[F
     place = classify(host.strip("[]"))
     if place is AddressClass.WILDCARD:
         return (Fault.ADDRESS_FORM,) if _is_chosen(match, servers) else (Fault.WILDCARD_ADVERTISED,)
-    if _is_chosen(match, servers) or (match.facts.bootstrap is None and not servers):
+    if _is_chosen(match, servers) or match.facts.bootstrap is None:
         return match.faults
     if place is AddressClass.LOOPBACK:
         return (Fault.LOOPBACK_ADVERTISED,) if Fault.PORT_CLOSED in match.faults else match.faults

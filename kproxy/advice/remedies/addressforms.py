@@ -35,6 +35,8 @@ any*> missing port in address
 any*> too many colons in address
 any*> dial tcp: missing address
 any?> dial tcp: unknown port
+ruby-kafka!> - http://…: Connection error
+ruby-kafka!> - https://…: Connection error
 librdkafka!> sasl_ssl:///bootstrap
 librdkafka!> ssl:///bootstrap
 librdkafka!> Connect to ipv4# failed: Connection refused

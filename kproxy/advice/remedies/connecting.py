@@ -183,6 +183,10 @@ java!> server returned information about unknown correlation ID
 kafka-python> correlation id does not match request
 
 == silent
+librdkafka!> Timed out MetadataRequest in flight
+librdkafka!> Timed out ApiVersionRequest in flight
+librdkafka!> Timed out SaslHandshakeRequest in flight
+librdkafka!> Timed out FindCoordinatorRequest in flight
 any*> read tcp …: i/o timeout
 sarama!> client/metadata got error from broker … while fetching metadata: read tcp …: i/o timeout
 any!> {{kpro_req … timeout}}

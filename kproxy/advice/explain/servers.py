@@ -53,7 +53,7 @@ _IN_LOG = re.compile(
     r"|--(?:bootstrap-server|broker-list)[= ]|metadata\.broker\.list[\"']?\s{0,3}[=:,]{1,2}>?\s{0,3}"
     r"|\b(?:kcat|kafkacat|rdkafka_(?:example|performance)) (?:.{0,80}[ \"'])?-[A-Za-z]{0,3}b ?"
     r")"
-    r"[\[\"']{0,2}([^\s\]\"';,]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,]{3,200}){0,20})"
+    r"[\[\"']{0,2}([^\s\]\"';,=]{3,200}(?:[\"']?, ?[\"']?[^\s\]\"';,=]{3,200}){0,20})"
 )
 # Names that leave no doubt, whatever the port.
 _SURE = re.compile("ootstrap|OOTSTRAP|seed")

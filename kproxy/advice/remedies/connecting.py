@@ -194,6 +194,24 @@ any!> {{:kpro_req … :timeout}}
 kafka-python!> SASL Authentication timed out
 ruby-kafka!> Timed out while writing
 kafka-node!> Heartbeat timed out
+Note: The connection was there, and the other side no longer takes what the client sends: a firewall, NAT or load
+balancer has forgotten the connection, or the broker's machine hangs.
+any*> write tcp …: i/o timeout
+Note:
+
+== silent closed
+Note: The client itself closes a connection on which no answer comes in time: a broker has taken the request and has not
+answered, or a device between lets no more packets through. It looks the same if the server ends the connection.
+java> Cancelled listTopics request with correlation id … due to node … being disconnected
+java> Cancelled createTopics request with correlation id … due to node … being disconnected
+java> Cancelled deleteTopics request with correlation id … due to node … being disconnected
+java> Cancelled describeTopics request with correlation id … due to node … being disconnected
+java> Cancelled describeCluster request with correlation id … due to node … being disconnected
+java> Cancelled describeConfigs request with correlation id … due to node … being disconnected
+java> Cancelled listNodes request with correlation id … due to node … being disconnected
+java> Cancelled findCoordinator request with correlation id … due to node … being disconnected
+java> Cancelled listConsumerGroups request with correlation id … due to node … being disconnected
+java> Cancelled describeConsumerGroups request with correlation id … due to node … being disconnected
 
 == port-closed
 Note: The machine refuses the connection, because nothing listens there. Windows takes two seconds for it, and

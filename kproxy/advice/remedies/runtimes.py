@@ -46,6 +46,11 @@ any*> Naam of dienst is niet bekend
 any*> nxdomain
 any*> Could not resolve host
 any*> Host not found
+Note: Go's own resolver has failed, which reads `/etc/resolv.conf` and knows neither mDNS nor other sources of names:
+`GODEBUG=netdns=cgo` lets the program ask the resolver of the operating system.
+any*> lookup …: device or resource busy
+sarama> Failed to connect to broker …: dial tcp: lookup …: device or resource busy
+Note:
 
 == name-not-resolved dns-silent
 any*> server misbehaving
@@ -98,6 +103,7 @@ any*> [Errno 110]
 any*> [Errno 10060]
 any*> [WinError 10060]
 any*> [WinError 121]
+any?> execution expired
 any*> os error 110
 any*> os error 10060
 any*> da die Gegenstelle nach einer bestimmten Zeitspanne nicht

@@ -217,10 +217,14 @@ broker!> Socket server failed to bind to …: Name or service not known
 Note: An address in `listeners` or `advertised.listeners` cannot be read. The form is NAME://HOST:PORT, where the name
 is in `listener.security.protocol.map`.
 broker!> Unable to parse … to a broker endpoint
-broker!> No listener or advertised hostname configuration provided in environment
 broker!> Unable to parse … to a broker endpoint
 broker!> Error creating broker listeners from
 broker!> advertised.listeners … cannot be empty
+Note: The image has neither listeners nor advertised listeners in its variables. Set KAFKA_LISTENERS and
+KAFKA_ADVERTISED_LISTENERS, such as `PLAINTEXT://:9092` and `PLAINTEXT://HOST:9092` with the name that clients use.
+broker!> No listener or advertised hostname configuration provided in environment
+Note: Two listeners in Strimzi's resource `Kafka` have the same port. Give each its own, 9092 or higher.
+broker!> every listener needs to have a unique port number
 Note: `advertised.listeners` of a broker must not have the controller's listener, and a controller advertises none.
 Remove it there.
 broker!> config must be empty when process.roles=controller

@@ -46,6 +46,10 @@ broker> UnsupportedVersionException: Can't read version … of …
 broker> UnsupportedVersionException: Can't write version … of …
 java!> does not support … with version in range [… The supported range is
 broker> Error getting request for apiKey: …, apiVersion: …
+Note: Share groups were a preview in Kafka 4.0 (KIP-932), and those of 4.1 use other versions of the requests: use a
+client of the broker's version.
+java!> does not support SHARE_… with version in range [… The supported range is
+Note:
 
 == client-too-old: The client does not understand the broker's answer
 The client is older than the broker, and receives something that it does not support: an error code, a mechanism or a

@@ -4,7 +4,7 @@ table          the registry of rules: id, severity, reason, example, and the fau
 brokertable    the rules for files, brokers and clusters
 clienttable    the rules for clients, logins, operators and charts
 listeners      the listeners of one broker
-hosts          hosts that are no names
+hosts          hosts that are no names, or the container itself
 kraft          roles, the controllers' listener, voters, settings left over from ZooKeeper
 cluster        several brokers of one cluster: ids, voters, addresses, replicas
 containers     advertised addresses, compared with published ports and the other containers

@@ -173,6 +173,10 @@ zookeeper-on-kraft error CONFIGURATION
     - process.roles=broker,controller
     - zookeeper.connect=localhost:2181
     + process.roles=broker,controller
+zookeeper-loopback error NO_CONTROLLER
+    In a container, localhost is the container itself, and ZooKeeper is another one.
+    - KAFKA_ZOOKEEPER_CONNECT: localhost:2181
+    + KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
 replication-factor error GROUP
     Kafka cannot create this internal topic before it has as many brokers: consumer groups or transactions hang.
     - offsets.topic.replication.factor=3

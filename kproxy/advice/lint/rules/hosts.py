@@ -1,4 +1,4 @@
-"""Rules for the hosts of addresses that a broker advertises, and that a client asks: those that are no names."""
+"""Rules for hosts that lead nowhere, in the addresses that a broker advertises or asks, and that a client asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.client import ClientConfig
-from kproxy.advice.lint.container import Platform
+from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
@@ -15,6 +15,7 @@ from kproxy.base.diagnostic import Severity
 
 # inet_aton takes one to four numbers for an address: 32505 is 0.0.126.249.
 _NUMBERS = re.compile(r"\d+(\.\d+){0,3}")
+_ZOOKEEPER = re.compile(r"zookeeper|\b(zk|zoo)[-_]?\d*$")
 
 
 def check_broker(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -50,6 +51,32 @@ def check_machine(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         why = "On each other machine, localhost is that machine itself."
         line, warning = endpoints[0].with_host("<host that clients reach>"), Severity.WARNING
         yield finding("loopback-advertised", setting, broker, text, None, line, severity=warning, why=why)
+
+
+def check_zookeeper(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    """Report a broker that looks for ZooKeeper in its own container, although ZooKeeper is another service."""
+    setting, container = broker.settings.get("zookeeper.connect"), broker.container
+    if setting is None or container is None or container.uses_host_network:
+        return
+    there = next((other for other in setup.containers if _is_zookeeper(other, container)), None)
+    for index, server in enumerate(setting.text.partition("/")[0].split(",") if there else ()):
+        host, _, port = server.strip().rpartition(":")
+        if there and host_kind(host) is HostKind.LOOPBACK:
+            own = next((str(one.container_port) for one in there.published_ports if str(one.host_port) == port), port)
+            edits = setting.change_entry(index, f"{host}:{port}", f"{there.name}:{own}")
+            text = f"the broker looks for ZooKeeper at {host}:{port}"
+            yield finding("zookeeper-loopback", setting, broker, text, edits)
+
+
+def _is_zookeeper(container: Container, broker: Container) -> bool:
+    """Check whether a service of Compose is ZooKeeper, by its name or image, and the broker can reach it."""
+    image = container.image.text if container.image else ""
+    return (
+        container.platform is Platform.COMPOSE
+        and container.name != broker.name
+        and bool(_ZOOKEEPER.search(container.name.lower()) or "zookeeper" in image.lower())
+        and container.shares_network_with(broker)
+    )
 
 
 def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> Iterator[LintDiagnostic]:

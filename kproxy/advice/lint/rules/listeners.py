@@ -35,6 +35,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_removed_settings(broker)
     yield from hosts.check_broker(broker, setup)
     yield from hosts.check_machine(broker)
+    yield from hosts.check_zookeeper(broker, setup)
 
 
 def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

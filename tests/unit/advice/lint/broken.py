@@ -315,6 +315,10 @@ compose CP_OLD zookeeper-on-kraft kept also=variable-missing: ZooKeeper for an i
 ~cp-kafka:6.2.0 => cp-kafka:8.0.0
 @KAFKA_ZOOKEEPER_CONNECT
 >KAFKA_PROCESS_ROLES: broker,controller
+compose CP_OLD zookeeper-loopback: a broker that looks for ZooKeeper in its own container
+~'zookeeper:2181' => 'localhost:2181'
+@KAFKA_ZOOKEEPER_CONNECT
+>KAFKA_ZOOKEEPER_CONNECT: 'zookeeper:2181'
 compose ONE_NODE replication-factor: three replicas of one broker
 ~KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1 => KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 3
 @KAFKA_OFFSETS

@@ -238,6 +238,11 @@ variable-order error NAME_NOT_RESOLVED
     - [{name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME).kafka:9092"}, {name: POD_NAME, ...}]
     + [{name: POD_NAME, ...}, {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_NAME).kafka:9092"}]
     = https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+kubernetes-dollar error NAME_NOT_RESOLVED
+    Kubernetes replaces $(NAME) in a variable, and the image takes ${NAME} for the text itself.
+    - {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://${POD_IP}:9092"}
+    + {name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(POD_IP):9092"}
+    = https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 image-defaults-lost error CONFIGURATION
     As soon as one KAFKA_ variable is set, this image has no default for any other.
     - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092

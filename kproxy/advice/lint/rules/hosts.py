@@ -96,7 +96,9 @@ def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> I
         return
     text = f"{name} advertises no host: the broker takes its container's own name"
     why = "A container is called by its id, unless hostname names it. Only its own network knows this name."
-    host = setup.advertise or ("localhost" if published else container.name)
+    # Of several listeners, brokers use their own from inside.
+    is_inner = name == broker.inter_broker and len(broker.advertised) > 1
+    host = container.name if is_inner else setup.advertise or ("localhost" if published else container.name)
     edits = setting.replace_entry(index, endpoint.with_host(host))
     line, error = endpoint.with_host(host), Severity.ERROR
     yield finding("canonical-host-name", setting, broker, text, edits, line, severity=error, why=why)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import Setup
+from kproxy.advice.lint.model import ImageFamily, Setup
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
@@ -16,6 +16,7 @@ from kproxy.base.diagnostic import Severity
 _CONNECTION_STRING = "ConnectionString"
 _VARIABLE = re.compile(r"(?P<before>[^$]?)(?<!\$)(?:\$\$)*(?P<dollar>\$)(?P<name>[A-Za-z_]\w*)")
 _REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
+_SHELL = re.compile(r"\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _SECRET = re.compile(r"(?i)jaas|password|passwd|secret|sasl|token")
 _LONGEST = 10_000
 
@@ -24,9 +25,13 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
     for variables in setup.interpolated:
         for value in variables.values():
             yield from _check_value(value)
-    for container in setup.containers:
-        if container.platform is Platform.KUBERNETES:
-            yield from _check_order(container)
+    for pod in setup.containers:
+        if pod.platform is Platform.KUBERNETES:
+            yield from _check_order(pod)
+    for broker in setup.brokers:
+        container = broker.container
+        if container and container.platform is Platform.KUBERNETES and broker.family is not ImageFamily.OTHER:
+            yield from _check_shell(container)
 
 
 def _check_order(container: Container) -> Iterator[LintDiagnostic]:
@@ -39,6 +44,21 @@ def _check_order(container: Container) -> Iterator[LintDiagnostic]:
                 line = f"{name} above {word} in env"
                 yield finding("variable-order", value, container, text, None, line)
         del later[word]
+
+
+def _check_shell(container: Container) -> Iterator[LintDiagnostic]:
+    """Report the variables of a broker that name another one as a shell does, which Kubernetes does not replace."""
+    for word, value in container.environment.items():
+        if not word.startswith("KAFKA_") or len(value.raw) > _LONGEST or "{{" in value.raw:
+            continue
+        written = [match for match in _SHELL.finditer(value.raw) if match[1] or match[2] in container.environment]
+        if written:
+            text = f"{word} has {written[0][0]}, which Kubernetes leaves as it is"
+            edits = [
+                Edit(value.source.name, value.start + one.start(), value.start + one.end(), f"$({one[1] or one[2]})")
+                for one in written
+            ]
+            yield finding("kubernetes-dollar", value, container, text, edits)
 
 
 def _check_value(value: ConfigValue) -> Iterator[LintDiagnostic]:

@@ -19,6 +19,8 @@ _KEYSTORES = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.en
 
 _PREFIX = re.compile(r"listener\.name\.(?P<name>[^.]+)\.(?P<rest>.+)")
 _MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "gssapi", "oauthbearer", "aws_msk_iam")
+# kafka-run-class.sh gives Java all of them.
+_JAVA_OPTIONS = ("KAFKA_OPTS", "KAFKA_JMX_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_LOG4J_OPTS")
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -109,11 +111,11 @@ def _likely_mechanism(broker: BrokerConfig) -> str:
 
 
 def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintDiagnostic]:
-    """Check that each SASL listener has a JAAS entry, or KAFKA_OPTS a file with it."""
+    """Check that each SASL listener has a JAAS entry, or Java's options a file with it."""
     if broker.family in (ImageFamily.PROPERTIES, ImageFamily.BITNAMI):
         return  # KAFKA_OPTS may name the file, and Bitnami's image creates it
-    options = broker.environment.get("KAFKA_OPTS")
-    if options is not None and ("java.security.auth.login.config" in options.text or not options.is_known):
+    options = [broker.environment[name] for name in _JAVA_OPTIONS if name in broker.environment]
+    if any("java.security.auth.login.config" in option.text or not option.is_known for option in options):
         return
     for endpoint in sasl:
         prefix = f"listener.name.{endpoint.name.lower()}."

@@ -215,6 +215,15 @@ CASES = [
         "- name: KAFKA_ADVERTISED_LISTENERS",
         "POD above KAFKA_ADVERTISED_LISTENERS in env",
     ),
+    _case(
+        "a variable that Kubernetes does not replace",
+        "statefulset.yaml",
+        "kubernetes-dollar",
+        "$(POD)",
+        "${POD}",
+        "- name: KAFKA_ADVERTISED_LISTENERS",
+        "value: PLAINTEXT://$(POD).brokers:9092",
+    ),
     # Logins
     _case(
         "no semicolon",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import javaproperties
 import pytest
 from hypothesis import given
@@ -286,3 +288,35 @@ def test_a_command_that_starts_a_broker_is_judged() -> None:
         "    environment:\n      KAFKA_BROKER_ID: 1\n      KAFKA_ZOOKEEPER_CONNECT: zk:2181\n"
     )
     assert "variable-missing" in {one.rule for one in wrong(report({"compose.yml": text}))}
+
+
+_TWO_LISTENERS = """
+services:
+  zookeeper: {image: wurstmeister/zookeeper}
+  kafka:
+    image: wurstmeister/kafka:2.13-2.8.1
+    ports: ["9092:9092", "9093:9093"]
+    environment:
+      KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
+      KAFKA_LISTENERS: INTERNAL://:9092,EXTERNAL://:9093
+      KAFKA_ADVERTISED_LISTENERS: INTERNAL://:9092,EXTERNAL://:9093
+      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT
+      KAFKA_INTER_BROKER_LISTENER_NAME: INTERNAL
+      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+"""
+
+
+def test_the_listener_between_brokers_gets_the_containers_name() -> None:
+    read = report({"compose.yml": _TWO_LISTENERS})
+    found = [str(one.corrected_lines(read.sources)) for one in read.findings if one.rule == "canonical-host-name"]
+    assert [re.findall(r"//(\w*):909", lines) for lines in found] == [["", "localhost"], ["kafka", ""]]
+
+
+@pytest.mark.parametrize("name", ["KAFKA_OPTS", "KAFKA_JMX_OPTS", "KAFKA_HEAP_OPTS"])
+def test_each_variable_with_options_of_java_may_name_the_jaas_file(name: str) -> None:
+    text = _TWO_LISTENERS.replace(
+        "EXTERNAL:PLAINTEXT", "EXTERNAL:SASL_PLAINTEXT\n      KAFKA_SASL_ENABLED_MECHANISMS: PLAIN"
+    )
+    option = f"      {name}: -Djava.security.auth.login.config=/etc/kafka/jaas.conf\n"
+    assert "sasl-jaas-missing" in {one.rule for one in wrong(report({"compose.yml": text}))}
+    assert "sasl-jaas-missing" not in {one.rule for one in wrong(report({"compose.yml": text + option}))}

@@ -104,6 +104,9 @@ def _java_line(client: ClientConfig, key: str) -> str:
 
 def _likely_library(client: ClientConfig) -> ClientLibrary:
     """Tell from the other settings which library reads these; unknown if nothing shows it, or both."""
+    logins = [key for key in LIBRDKAFKA_ONLY if key.startswith("sasl.") and key in client.settings]
+    if "sasl.jaas.config" in client.settings and not logins:
+        return ClientLibrary.JAVA  # librdkafka could not log in
     is_java = any(_JAVA_SIGNS.fullmatch(key) for key in client.settings)
     is_librdkafka = any(key in client.settings for key in _LIBRDKAFKA_SIGNS)
     if is_java != is_librdkafka:

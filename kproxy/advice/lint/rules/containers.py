@@ -47,7 +47,8 @@ class _ContainerCheck:
     def __init__(self, broker: BrokerConfig, container: Container, group: Sequence[BrokerConfig], setup: Setup) -> None:
         self.broker = broker
         self.container = container
-        self.others = [member for member in group if member is not broker and member.container is not None]
+        # A controller connects to no broker.
+        self.others = [member for member in group if member is not broker and member.container and member.is_broker]
         self.users = clients_of(broker, setup)
         self.setup = setup
 

@@ -39,7 +39,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if not broker.roles:
         return
     yield from check_roles(broker)
-    yield from check_required_settings(broker)
+    yield from check_required_settings(broker, setup)
     yield from check_controller_listeners(broker)
     yield from check_voters(broker)
     yield from check_wildcard_in_3_9_0(broker)
@@ -74,7 +74,7 @@ def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         yield finding("process-roles", value, broker, f"process.roles has '{wrong[0]}'", edits, line)
 
 
-def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+def check_required_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     setting = broker.first_setting("process.roles")
@@ -90,6 +90,9 @@ def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         host = (broker.container.name if broker.container else "localhost") if broker.is_controller else ""
         voter = f"{broker.node_id or 1}@{host or 'HOST'}:{controller.port_text if controller is not None else '9093'}"
         is_sure = host and controller is not None and broker.node_id and broker.is_broker
+        others = {other.get(_VOTERS) for other in setup.brokers if other.container and other.get(_VOTERS)}
+        if not broker.is_controller and broker.container and len(others) == 1:
+            voter, is_sure = others.pop(), True
         edits = broker.set_or_add(_VOTERS, voter, "process.roles") if is_sure else None
         text = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
         yield finding("quorum-missing", setting, broker, text, edits, broker.line(_VOTERS, voter))

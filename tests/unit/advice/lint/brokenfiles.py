@@ -52,6 +52,31 @@ services:
       KAFKA_CLUSTERS_0_PROPERTIES_SASL_JAAS_CONFIG:
         '{PLAIN_MODULE} required username="$$ConnectionString" password="x";'
 """
+BROKERS_VOTERS = """      KAFKA_CFG_CONTROLLER_QUORUM_VOTERS: 1@controller:9093
+      KAFKA_CFG_INTER"""
+APART = f"""
+services:
+  controller:
+    image: bitnami/kafka:3.7
+    environment:
+      KAFKA_CFG_PROCESS_ROLES: controller
+      KAFKA_CFG_NODE_ID: 1
+      KAFKA_CFG_CONTROLLER_LISTENER_NAMES: CONTROLLER
+      KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP: CONTROLLER:PLAINTEXT
+      KAFKA_CFG_CONTROLLER_QUORUM_VOTERS: 1@controller:9093
+      KAFKA_CFG_LISTENERS: CONTROLLER://:9093
+  broker:
+    image: bitnami/kafka:3.7
+    ports: ["9092:9092"]
+    environment:
+      KAFKA_CFG_PROCESS_ROLES: broker
+      KAFKA_CFG_NODE_ID: 2
+      KAFKA_CFG_CONTROLLER_LISTENER_NAMES: CONTROLLER
+      KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP: BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+{BROKERS_VOTERS}_BROKER_LISTENER_NAME: BROKER
+      KAFKA_CFG_LISTENERS: BROKER://:9092
+      KAFKA_CFG_ADVERTISED_LISTENERS: BROKER://localhost:9092
+"""
 STATEFUL = """
 apiVersion: v1
 kind: Service
@@ -342,6 +367,17 @@ CASES = [
         "sasl.mechanism=PLAIN",
     ),
     Case(
+        "librdkafka's CA beside Java's login",
+        {
+            "client.properties": "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.ca.location=/ca.crt\n"
+            f'sasl.jaas.config={PLAIN_MODULE} required username="u" password="p";\n'
+        },
+        "foreign-setting",
+        "ssl.ca",
+        "ssl.truststore.location=...",
+        gone=False,
+    ),
+    Case(
         "Java's login in librdkafka's file",
         {"x.conf": changed(CLIENT, "bootstrap.servers", "metadata.broker.list")},
         "foreign-setting",
@@ -491,6 +527,13 @@ CASES = [
         "canonical-host-name",
         "KAFKA_ADVERTISED",
         "KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",
+    ),
+    Case(
+        "a broker that does not know the controllers",
+        {"compose.yml": changed(APART, BROKERS_VOTERS, "      KAFKA_CFG_INTER")},
+        "quorum-missing",
+        "KAFKA_CFG_PROCESS_ROLES: broker",
+        "KAFKA_CFG_CONTROLLER_QUORUM_VOTERS: 1@controller:9093",
     ),
     # Kubernetes and charts
     _kept(

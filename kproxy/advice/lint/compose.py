@@ -109,19 +109,22 @@ class _ServiceReader:
             if listening:
                 self.setup.add_unchecked(f"{where}: its image is {reference}, which has no value here")
             return bool(listening)
-        image = images.recognise_image(reference)
+        image, is_known = images.recognise_image(reference), True
         if image is None:
-            if listening and not any(word in service.name for word in _HELPERS):
-                what = f"its image {reference} is not one that kproxy knows" if reference else "it has no image"
-                self.setup.add_unchecked(f"{where}: {what}")
+            if not listening or any(word in service.name for word in _HELPERS):
+                return False
+            what = f"its image {reference} is not one that kproxy knows" if reference else "it has no image"
+            self.setup.add_unchecked(f"{where}: {what}")
+            # An image of one's own that takes both settings is mostly made from a known one.
+            if reference or len(listening) < 2:
                 return True
-            return False
+            image, is_known = images.Image(images.likely_family(service.environment), None, kraft_only=False), False
         has_command = node["command"] or node["entrypoint"]
         of_broker = (word.startswith("KAFKA_") and not re.search(_TOOL_VARIABLES, word) for word in service.environment)
         if not listening and has_command and not (any(of_broker) and self.starts_broker(node)):
             return False  # a container for Kafka's tools
         settings = images.settings_of(image.family, service.environment)
-        complete = not self.has_external_settings(node, image.family, where)
+        complete = is_known and not self.has_external_settings(node, image.family, where)
         self.setup.brokers.append(
             BrokerConfig(
                 name=service.name,

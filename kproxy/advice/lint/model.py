@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from kproxy.advice.lint.client import ClientConfig
 from kproxy.advice.lint.container import Container, PublishedPort
 from kproxy.advice.lint.endpoint import ListenerEndpoint, parse_endpoints
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
-from kproxy.advice.lint.value import ConfigValue, LineLayout
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -141,9 +141,18 @@ class BrokerConfig:
 
     @cached_property
     def advertised(self) -> list[ListenerEndpoint]:
-        """The entries of `advertised.listeners`; without this setting, those of `listeners`."""
+        """The entries of `advertised.listeners`; without this setting, what Kafka advertises instead."""
         value = self.settings.get("advertised.listeners") or self.defaults.get("advertised.listeners")
+        if value is None and self.takes_advertised_host and (host := self.settings.get("advertised.host.name")):
+            port = self.get("advertised.port") or self.get("port") or "9092"
+            value = replace(host, text=f"PLAINTEXT://{host.text}:{port}", style=ValueStyle.FIXED)
         return parse_endpoints(value)[0] if value is not None else self.for_clients(self.listeners)
+
+    @property
+    def takes_advertised_host(self) -> bool:
+        """True if the broker still has `advertised.host.name`, which Kafka 3.0 has removed."""
+        version = self.version
+        return version < (3, 0) if version is not None else self.family is ImageFamily.WURSTMEISTER
 
     @property
     def client_endpoints(self) -> list[ListenerEndpoint]:

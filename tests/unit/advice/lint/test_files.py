@@ -17,7 +17,7 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
 from kproxy.base.diagnostic import Severity
 from tests.unit.advice.lint import examples
-from tests.unit.advice.lint.broken import ONE_NODE, STRIMZI, STRIMZI_1, changed
+from tests.unit.advice.lint.broken import ONE_NODE, PLAIN, STRIMZI, STRIMZI_1, changed
 from tests.unit.advice.lint.helpers import report, shown, wrong
 
 
@@ -320,3 +320,25 @@ def test_each_variable_with_options_of_java_may_name_the_jaas_file(name: str) ->
     option = f"      {name}: -Djava.security.auth.login.config=/etc/kafka/jaas.conf\n"
     assert "sasl-jaas-missing" in {one.rule for one in wrong(report({"compose.yml": text}))}
     assert "sasl-jaas-missing" not in {one.rule for one in wrong(report({"compose.yml": text + option}))}
+
+
+def test_an_image_of_ones_own_counts_with_what_its_variables_say() -> None:
+    text = changed(PLAIN, "image: apache/kafka:4.0.0", "build: .")
+    app = "  app: {image: app, environment: {BOOTSTRAP_SERVERS: kafka:9092}}\n"
+    found = report({"compose.yml": text + app})
+    assert [one.rule for one in found.findings] == ["loopback-advertised"]
+    assert list(found.unchecked) == ["compose.yml: service kafka: it has no image"]
+
+
+@pytest.mark.parametrize(("tag", "is_read"), [("2.13-2.8.1", True), ("latest", True), ("3.1.0", False)])
+def test_the_old_setting_for_the_advertised_host(tag: str, is_read: bool) -> None:
+    text = f"""
+    services:
+      zookeeper: {{image: wurstmeister/zookeeper}}
+      kafka:
+        image: wurstmeister/kafka:{tag}
+        hostname: kafka
+        ports: ["9092:9092"]
+        environment: {{KAFKA_ADVERTISED_HOST_NAME: kafka, KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181}}
+    """
+    assert ("container-name-advertised" in shown(report({"compose.yml": text}))) is is_read

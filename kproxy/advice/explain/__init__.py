@@ -12,6 +12,7 @@ shapes         records without what no answer depends on, so that each is examin
 matches        the messages that a record contains
 progress       lines that show how far a client came
 listing        brokers in the list of `kcat -L` whose addresses others can use only
+servers        bootstrap servers that a text names beside the messages of its client
 unlisted       failures in words that no table has
 subject        whether lines are about Kafka, or about another system
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown

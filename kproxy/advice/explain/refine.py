@@ -104,7 +104,9 @@ def _is_named(address: str, client: ClientFacts) -> bool:
 def _is_same_loopback(address: str, servers: Collection[str]) -> bool:
     """Check whether the address is one of a bootstrap server that is on the client's own machine: [::1] of localhost."""
     port = split_address(address)[1]
-    return _is_loopback(address) and any(_is_loopback(one) and split_address(one)[1] == port for one in servers)
+    return _is_loopback(address) and any(
+        _is_loopback(server) and split_address(server)[1] == port for server in servers
+    )
 
 
 def _may_be_reached_by_name(address: str, servers: Collection[str]) -> bool:
@@ -112,7 +114,8 @@ def _may_be_reached_by_name(address: str, servers: Collection[str]) -> bool:
     if not is_ip(host_of(address)) or _is_loopback(address):
         return False
     port = split_address(address)[1]
-    return any(split_address(one)[1] == port and not is_ip(host_of(one)) and not _is_loopback(one) for one in servers)
+    names = (server for server in servers if not is_ip(host_of(server)) and not _is_loopback(server))
+    return any(split_address(name)[1] == port for name in names)
 
 
 def _is_loopback(address: str) -> bool:

@@ -93,7 +93,7 @@ def servers_in_settings(text: str) -> Iterator[tuple[int, str]]:
             yield from _numbered(text, match, _without_other_servers(match[1], _SURE.search(match[0])))
     if "kafka" in text.lower():
         for match in _SHARED_NAMES.finditer(text):
-            servers = (one for one in addresses(match[1]) if str(split_address(one)[1]) not in OTHER_PORTS)
+            servers = (server for server in addresses(match[1]) if str(split_address(server)[1]) not in OTHER_PORTS)
             yield from _numbered(text, match, servers)
 
 
@@ -105,8 +105,8 @@ def contacted_server(line: str) -> str:
 
 def _without_other_servers(value: str, sure: re.Match[str] | None) -> list[str]:
     """Return the addresses in a value, without those at ports of other servers if its name leaves a doubt."""
-    found = addresses(value.replace("://", ": "))
-    return [one for one in found if sure or split_address(one)[1] not in OTHER_SERVERS]
+    servers = addresses(value.replace("://", ": "))
+    return [server for server in servers if sure or split_address(server)[1] not in OTHER_SERVERS]
 
 
 def _numbered(text: str, match: re.Match[str], servers: Iterable[str]) -> Iterator[tuple[int, str]]:

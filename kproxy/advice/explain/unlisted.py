@@ -32,8 +32,8 @@ _NOT_SET = (
 )
 
 
-def _either_way(one: str, other: str, between: int = 60) -> re.Pattern[str]:
-    return re.compile(rf"(?i)\b{one}\b.{{0,{between}}}\b{other}\b|\b{other}\b.{{0,{between}}}\b{one}\b")
+def _either_way(first: str, second: str, between: int = 60) -> re.Pattern[str]:
+    return re.compile(rf"(?i)\b{first}\b.{{0,{between}}}\b{second}\b|\b{second}\b.{{0,{between}}}\b{first}\b")
 
 
 def _pattern(note: str, *faults: Fault) -> MessagePattern:

@@ -62,7 +62,7 @@ def check_zookeeper(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnost
     for index, server in enumerate(setting.text.partition("/")[0].split(",") if there else ()):
         host, _, port = server.strip().rpartition(":")
         if there and host_kind(host) is HostKind.LOOPBACK:
-            own = next((str(one.container_port) for one in there.published_ports if str(one.host_port) == port), port)
+            own = next((str(to.container_port) for to in there.published_ports if str(to.host_port) == port), port)
             edits = setting.change_entry(index, f"{host}:{port}", f"{there.name}:{own}")
             text = f"the broker looks for ZooKeeper at {host}:{port}"
             yield finding("zookeeper-loopback", setting, broker, text, edits)

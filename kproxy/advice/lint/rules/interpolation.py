@@ -55,8 +55,8 @@ def _check_shell(container: Container) -> Iterator[LintDiagnostic]:
         if written:
             text = f"{word} has {written[0][0]}, which Kubernetes leaves as it is"
             edits = [
-                Edit(value.source.name, value.start + one.start(), value.start + one.end(), f"$({one[1] or one[2]})")
-                for one in written
+                Edit(value.source.name, value.start + at.start(), value.start + at.end(), f"$({at[1] or at[2]})")
+                for at in written
             ]
             yield finding("kubernetes-dollar", value, container, text, edits)
 

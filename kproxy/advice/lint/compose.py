@@ -114,9 +114,10 @@ class _ServiceReader:
             if not listening or any(word in service.name for word in _HELPERS):
                 return False
             what = f"its image {reference} is not one that kproxy knows" if reference else "it has no image"
-            self.setup.add_unchecked(f"{where}: {what}")
             # An image of one's own that takes both settings is mostly made from a known one.
-            if reference or len(listening) < 2:
+            is_judged = not reference and len(listening) > 1
+            self.setup.add_unchecked(f"{where}: {'what its own image sets' if is_judged else what}")
+            if not is_judged:
                 return True
             image, is_known = images.Image(images.likely_family(service.environment), None, kraft_only=False), False
         has_command = node["command"] or node["entrypoint"]

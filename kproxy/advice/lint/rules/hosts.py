@@ -15,7 +15,8 @@ from kproxy.base.diagnostic import Severity
 
 # inet_aton takes one to four numbers for an address: 32505 is 0.0.126.249.
 _NUMBERS = re.compile(r"\d+(\.\d+){0,3}")
-_ZOOKEEPER = re.compile(r"zookeeper|\b(zk|zoo)[-_]?\d*$")
+# The name of a service, or the last part of an image's; a user interface or an exporter has more after it.
+_ZOOKEEPER = re.compile(r"(.*[-_])?(zookeeper|zk|zoo)[-_]?\d*")
 
 
 def check_broker(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -70,11 +71,11 @@ def check_zookeeper(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnost
 
 def _is_zookeeper(container: Container, broker: Container) -> bool:
     """Check whether a service of Compose is ZooKeeper, by its name or image, and the broker can reach it."""
-    image = container.image.text if container.image else ""
+    image = container.image.text.rpartition("/")[2].partition(":")[0] if container.image else ""
     return (
         container.platform is Platform.COMPOSE
         and container.name != broker.name
-        and bool(_ZOOKEEPER.search(container.name.lower()) or "zookeeper" in image.lower())
+        and any(_ZOOKEEPER.fullmatch(name.lower()) for name in (container.name, image))
         and container.shares_network_with(broker)
     )
 

@@ -51,7 +51,13 @@ def _check_shell(container: Container) -> Iterator[LintDiagnostic]:
     for word, value in container.environment.items():
         if not word.startswith("KAFKA_") or len(value.raw) > _LONGEST or "{{" in value.raw:
             continue
-        written = [match for match in _SHELL.finditer(value.raw) if match[1] or match[2] in container.environment]
+        # A password may have such characters: in it, only the name of another variable is one.
+        is_sure = not _SECRET.search(word)
+        written = [
+            match
+            for match in _SHELL.finditer(value.raw)
+            if (match[1] or match[2]) in container.environment or (is_sure and match[1])
+        ]
         if written:
             text = f"{word} has {written[0][0]}, which Kubernetes leaves as it is"
             edits = [

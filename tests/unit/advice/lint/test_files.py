@@ -327,7 +327,7 @@ def test_an_image_of_ones_own_counts_with_what_its_variables_say() -> None:
     app = "  app: {image: app, environment: {BOOTSTRAP_SERVERS: kafka:9092}}\n"
     found = report({"compose.yml": text + app})
     assert [one.rule for one in found.findings] == ["loopback-advertised"]
-    assert list(found.unchecked) == ["compose.yml: service kafka: it has no image"]
+    assert list(found.unchecked) == ["compose.yml: service kafka: what its own image sets"]
 
 
 @pytest.mark.parametrize(("tag", "is_read"), [("2.13-2.8.1", True), ("latest", True), ("3.1.0", False)])
@@ -342,3 +342,46 @@ def test_the_old_setting_for_the_advertised_host(tag: str, is_read: bool) -> Non
         environment: {{KAFKA_ADVERTISED_HOST_NAME: kafka, KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181}}
     """
     assert ("container-name-advertised" in shown(report({"compose.yml": text}))) is is_read
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"),
+    [
+        ('{name: KAFKA_SSL_KEYSTORE_PASSWORD, value: "a${bcd}e$f"}', False),
+        ('{name: KAFKA_SSL_KEYSTORE_PASSWORD, value: "${SECRET}"}', True),
+        ('{name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://${HOSTNAME}:9092"}', True),
+        ('{name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$SECRET:9092"}', True),
+        ('{name: KAFKA_ADVERTISED_LISTENERS, value: "PLAINTEXT://$(SECRET):9092"}', False),
+    ],
+)
+def test_a_part_of_a_password_is_no_variable_of_kubernetes(variable: str, found: bool) -> None:
+    text = f"""
+    apiVersion: v1
+    kind: Pod
+    metadata: {{name: kafka}}
+    spec:
+      containers:
+        - name: kafka
+          image: confluentinc/cp-kafka:7.9.0
+          env: [{{name: SECRET, valueFrom: {{secretKeyRef: {{name: a, key: b}}}}}},
+            {{name: KAFKA_LISTENERS, value: "PLAINTEXT://:9092"}}, {variable}]
+    """
+    findings = shown(report({"kafka.yaml": text}))
+    assert ("kubernetes-dollar" in findings) is found
+    assert "bcd" not in findings
+
+
+@pytest.mark.parametrize(
+    ("service", "found"),
+    [
+        ("zk1: {image: a/b}", True),
+        ("x: {image: bitnami/zookeeper:3.8}", True),
+        ("x: {image: 'registry.example:5000/cp-zookeeper'}", True),
+        ("ui: {image: a/zookeeper-exporter}", False),
+    ],
+)
+def test_what_is_zookeeper(service: str, found: bool) -> None:
+    text = _TWO_LISTENERS.replace("zookeeper: {image: wurstmeister/zookeeper}", service).replace(
+        "zookeeper:2181", "localhost:2181"
+    )
+    assert ("zookeeper-loopback" in shown(report({"compose.yml": text}))) is found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
+from tests.harness.clients.kafka_python import KafkaAdminClient
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 
 # kcat comes neither from PyPI nor from Maven: where it cannot be installed, a machine does without its tests.
@@ -41,6 +42,30 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
     admin.create_topics([topic])[name].result(PATIENCE_S)
     wait_until(lambda: len(leaders(bootstrap, name, admin)) == partitions, f"all partitions of {name} have a leader")
     return name
+
+
+def delete_topics(bootstrap: str, *names: str) -> None:
+    """Delete topics, and wait until no broker knows them or keeps a replica of them.
+
+    A broker's metadata forgets a topic before its replicas go. What a producer sends in between to a topic that is
+    made anew may be acknowledged by the replica of the old one, and is gone with it.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_topics([*names]).values():
+        deleted.result(PATIENCE_S)
+    wait_until(lambda: not {*names} & admin.list_topics(timeout=PATIENCE_S).topics.keys(), f"{names} are gone")
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as client:
+        wait_until(lambda: not {*names} & _replicated_topics(client), f"the replicas of {names} are gone")
+
+
+def _replicated_topics(client: KafkaAdminClient) -> set[str]:
+    """Return the topics of which any broker has a replica."""
+    return {
+        topic["name"]
+        for broker in client.describe_log_dirs()
+        for directory in broker["log_dirs"]
+        for topic in directory["topics"]
+    }
 
 
 def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dict[int, int]:

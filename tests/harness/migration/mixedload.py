@@ -23,7 +23,7 @@ from tests.harness.clusters.zookeeper import ZooKeeperCluster, with_zookeeper
 from tests.harness.migration.moving import rows, topics
 from tests.harness.migration.spoiling import STRAY, Record, made, spoils
 from tests.harness.process import wait_until
-from tests.harness.topics import note_failures, unique
+from tests.harness.topics import delete_topics, note_failures, unique
 
 SOURCE = "3.9.2"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -304,10 +304,7 @@ def configured(bootstrap: str, topic: str, **config: str) -> None:
 
 def rewritten(bootstrap: str, topic: str, partitions: Sequence[Sequence[Sequence[Record]]], replicas: int) -> None:
     """Create a topic again with these records: the transactions of each partition, each of which leaves a marker."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for deleted in admin.delete_topics([topic]).values():
-        deleted.result(60)
-    wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, f"{topic} is gone")
+    delete_topics(bootstrap, topic)
     topics(bootstrap, {topic: len(partitions)}, replicas, **{"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("spoiler"), "linger.ms": 5})
     producer.init_transactions(60)

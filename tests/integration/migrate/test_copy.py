@@ -35,7 +35,7 @@ from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import Row, compared, rows, topics, until
 from tests.harness.process import free_window
-from tests.harness.topics import commit_as, read_topic, unique
+from tests.harness.topics import commit_as, delete_topics, read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,
@@ -399,10 +399,7 @@ def test_a_topic_that_was_made_anew_is_another_one(site: Site, side: str) -> Non
     write(site.source, topic, 0, mixed(random.Random(13), 10))
     assert site.copy(what).done
     bootstrap = site.source if side == "source" else site.target
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for deleted in admin.delete_topics([topic]).values():
-        deleted.result(30)
-    until(lambda: topic not in admin.list_topics(timeout=30).topics, "the topic is gone")
+    delete_topics(bootstrap, topic)
     topics(bootstrap, {topic: 1}, 1)
     write(bootstrap, topic, 0, mixed(random.Random(14), 50))
     write(site.source, topic, 0, mixed(random.Random(15), 50))

@@ -40,7 +40,7 @@ from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.spoiling import START_MS, Record, made, spoils
 from tests.harness.process import wait_until
-from tests.harness.topics import read_topic, unique
+from tests.harness.topics import delete_topics, read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,
@@ -388,10 +388,7 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
     assert read_status(broker, name).lost_topics == {}
 
     # One topic of the target is deleted, another one is made anew.
-    for deleted in admin.delete_topics([names[topics[0]], names[topics[1]]]).values():
-        deleted.result(30)
-    wait_until(lambda: not {*names.values()} <= admin.list_topics(timeout=30).topics.keys(), "it is gone")
-    wait_until(lambda: names[topics[1]] not in admin.list_topics(timeout=30).topics, "it is gone")
+    delete_topics(broker, names[topics[0]], names[topics[1]])
     admin.create_topics([NewTopic(names[topics[1]], 2, 1)])[names[topics[1]]].result(30)
     send(broker, names[topics[1]], 0, made(2 * COUNT))  # so that no offset looks wrong
     third = verify_migration(spark, broker, broker, name, full=True)

@@ -21,6 +21,7 @@ operators       Strimzi's and CFK's resources
 helmvalues      values of Helm charts
 redpanda        redpanda.yaml, and the flags of Redpanda
 clientsettings  the clients in the settings of any file
+commandline     bootstrap servers on the command lines of containers
 dotnet          names of settings in appsettings.json, as librdkafka has them
 rules           the rules
 findings        a finding, and text without secrets

@@ -9,6 +9,7 @@ from itertools import islice
 
 from kproxy.advice.lint import images, redpanda
 from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
+from kproxy.advice.lint.commandline import add_clients_of_command
 from kproxy.advice.lint.container import Container, PublishedPort
 from kproxy.advice.lint.filekinds import FileKind
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
@@ -73,6 +74,14 @@ class _ServiceReader:
             uses_host_network=mode == "host",
             published_ports=tuple(published[:_MOST_PORTS]),
             environment=self.parse_environment(node["environment"]),
+            addresses=frozenset(
+                self.text(network[key])
+                for network in networks.mapping.values()
+                for key in ("ipv4_address", "ipv6_address")
+                if network[key]
+            ),
+            is_complete=not (node["env_file"] or node["extends"] or node["entrypoint"]),
+            has_extra_hosts=bool(node["extra_hosts"] or node["domainname"]),
         )
         self.setup.containers.append(service)
         self.setup.interpolated.append(service.environment)
@@ -164,16 +173,17 @@ class _ServiceReader:
 
     def add_redpanda(self, service: Container, node: YamlNode) -> bool:
         """Add the Redpanda broker that a service runs; return False if it runs none."""
-        command = node["command"]
-        words = [item.value(self.interpolate) for item in command.items if item.is_scalar]
-        if command.is_scalar:
-            words = [command.value(self.interpolate)]
-        return redpanda.add_broker_of_command(service, words, self.setup)
+        return redpanda.add_broker_of_command(service, self.words(node["command"]), self.setup)
+
+    def words(self, command: YamlNode) -> list[ConfigValue]:
+        """Return the parts of a command, which is one text or a list."""
+        return [item.value(self.interpolate) for item in (command, *command.items) if item.is_scalar]
 
     def add_clients(self, service: Container, node: YamlNode) -> None:
         """Add the clients that the variables of a service configure, or the files inside of variables."""
         origin = ClientSource(service.location.source, f"service {service.name}", None, service)
         add_clients_of_variables(origin, service.environment, self.setup)
+        add_clients_of_command(origin, [*self.words(node["entrypoint"]), *self.words(node["command"])], self.setup)
         for block in [value for value in node["environment"].mapping.values() if value.is_literal()][:_MOST_BLOCKS]:
             for root in parse_block(block):
                 values, _ = flatten(root, self.interpolate)

@@ -52,6 +52,12 @@ class Container:
     published_ports: tuple[PublishedPort, ...]
     environment: Mapping[str, ConfigValue]
     platform: Platform = Platform.COMPOSE
+    addresses: frozenset[str] = frozenset()
+    """Its own IP addresses, as far as they are set."""
+    is_complete: bool = True
+    """True if all its variables are known: they are in the file itself, and its image's own program starts."""
+    has_extra_hosts: bool = False
+    """True if the file gives it addresses for further names."""
     linked_services: frozenset[str] = frozenset()
     """The Services of Kubernetes for which the container gets variables."""
 

@@ -57,6 +57,12 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
         r"^(replicaCount|externalAccess|extraEnvVars|cp-kafka|configurationOverrides|listeners|controller|kraft|brokers"
         r"|auth|sasl|image|advertisedListeners):",
     ),
+    (
+        FileKind.HELM,  # the values of a chart that has the chart of Kafka in it
+        r"^(kafka|cp-kafka)[ ]*:[ ]*(#.*)?\r?$",
+        r"^[ ]+(externalAccess|extraEnvVars|advertisedListeners|configurationOverrides|kraft|controller):"
+        r"[ ]*([{\[#].*)?\r?$",
+    ),
     (FileKind.SPARK, r"^[ \t]*spark\.\S", ""),
     (
         FileKind.APPLICATION,

@@ -17,6 +17,7 @@ from kproxy.advice.lint.tree import YamlNode
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _MOST_COPIES = 1000
+_OF_CHART = ("externalAccess", "listeners", "extraEnvVars", "controller", "broker", "configurationOverrides")
 _LISTENER_NAMES = {"client": "CLIENT", "controller": "CONTROLLER", "interbroker": "INTERNAL", "external": "EXTERNAL"}
 _LISTENER_PORTS = {"client": "9092", "controller": "9093", "interbroker": "9094", "external": "9095"}
 _ARITHMETIC = re.compile(r"\$\(\([^()]{0,200}\)\)")
@@ -36,10 +37,15 @@ class ExternalAccess:
     addresses: tuple[tuple[str, tuple[str, ...]], ...]
     """The lists of ports or addresses that are given."""
     domain: ConfigValue | None
+    outside: tuple[ConfigValue, ...] = ()
+    """The keys that stand beside externalAccess, where the chart reads something else or nothing."""
 
 
 def add_brokers(root: YamlNode, setup: Setup) -> None:
     """Add the brokers and the external access of a file of values to the setup."""
+    inner = root["kafka"]  # in a chart that has the chart of Kafka in it
+    if inner.mapping and not any(root[key] for key in _OF_CHART):
+        root = inner
     confluent = root["cp-kafka"] or root
     if confluent["configurationOverrides"] or confluent["customEnv"]:
         _add_confluent(confluent, setup)
@@ -154,8 +160,16 @@ def _external_access(root: YamlNode) -> Iterator[ExternalAccess]:
         node["enabled"].text.lower() == "true"
         for node in (access["autoDiscovery"], root["defaultInitContainers"]["autoDiscovery"])
     )
-    for part in ("controller", "broker", ""):
-        service = access[part]["service"] if part else access["service"]
+    services = {part: access[part]["service"] if part else access["service"] for part in ("controller", "broker", "")}
+    if not any(services.values()):
+        discovery_outside = root["autoDiscovery"]
+        outside = [discovery_outside.value()] if discovery_outside else []
+        if root["service"]["type"].text in ("NodePort", "LoadBalancer"):
+            outside.append(root["service"].value())
+        yield ExternalAccess(
+            root.source.name, access.location, None, None, discovery, True, (), None, outside=tuple(outside)
+        )
+    for part, service in services.items():
         if not service:
             continue
         lists = ("nodePorts", "externalIPs", "loadBalancerIPs", "loadBalancerNames")

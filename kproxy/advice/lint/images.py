@@ -17,6 +17,8 @@ def words(text: str) -> tuple[str, ...]:
 
 # Confluent's images that contain a Kafka broker.
 _CONFLUENT = {"cp-kafka", "cp-server", "cp-enterprise-kafka", "confluent-local"}
+# The last minor version of each major version of Kafka.
+_NEWEST_MINORS = {"0": 11, "1": 1, "2": 8, "3": 9}
 # Variables of Confluent's and Apache's images that do not set properties.
 NOT_PROPERTIES = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|HEAP_OPTS?|OPTS|JMX_\w+|LOG4J\w*|TOOLS_LOG4J\w*|GC_LOG_OPTS|JVM_PERFORMANCE_OPTS"
@@ -96,6 +98,9 @@ def _split_reference(reference: str) -> tuple[str, str]:
 
 
 def _version(tag: str) -> tuple[int, int] | None:
+    """Return the version in a tag. A tag with a major version alone, such as `3`, is the newest of them."""
+    if tag in _NEWEST_MINORS:
+        return (int(tag), _NEWEST_MINORS[tag])
     match = re.match(r"(\d+)\.(\d+)", tag)
     return (int(match[1]), int(match[2])) if match else None
 

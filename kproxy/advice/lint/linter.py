@@ -32,6 +32,7 @@ from kproxy.advice.lint.rules import (
     jaas,
     kraft,
     listeners,
+    programs,
     security,
 )
 from kproxy.advice.lint.rules import images as image_rules
@@ -97,6 +98,7 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
     reading = _SetupReader(options, Setup(list(sources), advertise=options.advertise))
     for source in sources:
         reading.read(source)
+    reading.place_connectors()
     setup = reading.setup
     findings = reading.findings
     for broker in setup.brokers:
@@ -104,6 +106,7 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
             findings += check(broker, setup)
     findings += cluster.check(setup)
     findings += containers.check(setup)
+    findings += programs.check(setup)
     findings += jaas.check(setup)
     findings += interpolation.check(setup)
     for client in setup.clients:
@@ -145,6 +148,8 @@ class _SetupReader:
         self.without_settings: set[str] = set()
         self.appsettings: set[str] = set()
         """The names of the files of .NET."""
+        self.connectors: set[str] = set()
+        """The names of the files with connectors."""
 
     def read(self, source: SourceFile) -> None:
         kind = self.options.kind or recognise_kind(source)
@@ -215,10 +220,21 @@ class _SetupReader:
     def add_clients(self, source: SourceFile, kind: FileKind, values: Mapping[str, ConfigValue]) -> None:
         if kind in (FileKind.CONNECTOR, FileKind.CONNECT):
             self.findings += connectors.check(source, values)
+        if "connector.class" in values:
+            self.connectors.add(source.name)
         before = len(self.setup.clients)
         add_clients(ClientSource(source, f"client {source.name}", kind), values, self.setup)
         if len(self.setup.clients) == before:
             self.add_without_settings(source, "it has no settings of a client")
+
+    def place_connectors(self) -> None:
+        """Give each connector the container of the Connect worker, where its clients run, if the files have one."""
+        workers = [container for container in self.setup.containers if connectors.is_worker(container)]
+        if len({worker.networks for worker in workers}) == 1:
+            self.setup.clients = [
+                replace(client, container=workers[0]) if client.location.source.name in self.connectors else client
+                for client in self.setup.clients
+            ]
 
     def add_without_settings(self, source: SourceFile, why: str) -> None:
         self.without_settings.add(source.name)

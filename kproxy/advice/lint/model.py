@@ -51,9 +51,12 @@ class BrokerConfig:
     """The number of nodes that are made from these settings."""
 
     def get(self, key: str) -> str:
-        """Return the effective value of a setting; empty if it has none."""
+        """Return the effective value of a setting; empty if it has none.
+
+        Images write their variables into a file of properties, which has no space at the beginning of a value.
+        """
         if key in self.settings:
-            return self.settings[key].text
+            return self.settings[key].text.lstrip()
         return self.defaults.get(key, "")
 
     def names(self, key: str) -> list[str]:

@@ -5,11 +5,10 @@ Source: https://docs.redpanda.com/current/manage/security/listener-configuration
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
+from kproxy.advice.lint.commandline import split_words
 from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.source import SourceLocation
@@ -18,7 +17,6 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _KEYS = {"kafka_api": "listeners", "advertised_kafka_api": "advertised.listeners"}
 _FLAGS = {"--kafka-addr": "listeners", "--advertise-kafka-addr": "advertised.listeners"}
-_MOST_WORDS = 500
 # Redpanda allows listeners without a name.
 _UNNAMED = "kafka"
 
@@ -50,7 +48,7 @@ def add_broker_of_command(container: Container, words: Sequence[ConfigValue], se
     """Add the broker that a command starts; return False if it starts none."""
     settings: dict[str, ConfigValue] = {}
     previous = ""
-    for word in (part for value in words[:_MOST_WORDS] for part in _split(value)):
+    for word in split_words(words):
         flag, sign, rest = word.text.partition("=")
         if sign and flag in _FLAGS:
             start = word.start + len(flag) + 1 if word.raw == word.text else word.start
@@ -61,18 +59,6 @@ def add_broker_of_command(container: Container, words: Sequence[ConfigValue], se
     if settings:
         _add(container.name, container.location, settings, container, setup)
     return bool(settings)
-
-
-def _split(value: ConfigValue) -> Iterator[ConfigValue]:
-    """Yield the words of a command that is one text."""
-    is_written_so = value.raw == value.text
-    for match in islice(re.finditer(r"\S+", value.text), _MOST_WORDS):
-        if match[0] == value.text:
-            yield value
-        elif is_written_so:
-            yield replace(value, text=match[0], start=value.start + match.start(), end=value.start + match.end())
-        else:
-            yield replace(value, text=match[0], style=ValueStyle.FIXED)
 
 
 def _named(value: ConfigValue) -> ConfigValue:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kproxy.advice.lint import images, properties, redpanda
 from kproxy.advice.lint.clientsettings import ClientSource, add_clients, add_clients_of_variables
+from kproxy.advice.lint.commandline import add_clients_of_command
 from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
@@ -124,6 +125,7 @@ class _ContainerReader:
             published_ports=(),
             environment=environment,
             platform=Platform.KUBERNETES,
+            is_complete=not self.has_other_variables and not node["command"],
             linked_services=frozenset(
                 service.name for service in self.resources.services if links and not service.is_headless
             ),
@@ -133,6 +135,7 @@ class _ContainerReader:
         if not self.add_broker(container, words) and not redpanda.add_broker_of_command(container, words, self.setup):
             origin = ClientSource(node.source, f"container {container.name}", None, container)
             add_clients_of_variables(origin, environment, self.setup)
+            add_clients_of_command(origin, words, self.setup)
             for block in [item["value"] for item in node["env"].items if item["value"].is_literal()]:
                 for root in parse_block(block):
                     add_clients(replace(origin, kind=FileKind.APPLICATION), flatten(root)[0], self.setup)
@@ -182,8 +185,8 @@ class _ContainerReader:
         """Add the broker that the container runs; return False if it runs none."""
         environment = dict(container.environment)
         image = images.recognise_image(container.image.text if container.image else "")
-        listening = [word for word in environment if _LISTENING.fullmatch(word)]
-        if not listening:
+        # What an image starts without a command is its broker, whatever the variables are called.
+        if not any(_LISTENING.fullmatch(word) for word in environment) and (image is None or words):
             return False
         # A shell gives each pod what differs: kproxy does not read it.
         script = " ".join(word.text for word in words)

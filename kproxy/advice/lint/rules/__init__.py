@@ -9,6 +9,7 @@ kraft          roles, the controllers' listener, voters, settings left over from
 cluster        several brokers of one cluster: ids, voters, addresses, replicas
 containers     advertised addresses, compared with published ports and the other containers
 images         variables of container images
+programs       variables that programs other than brokers require
 interpolation  dollar signs in variables
 security       SASL and TLS of listeners
 jaas           login modules and their options

@@ -215,6 +215,10 @@ bound-to-loopback error PORT_CLOSED
     On localhost, a container accepts no connection from outside of it.
     - KAFKA_LISTENERS: PLAINTEXT://localhost:9092
     + KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092
+foreign-bind-address error CONFIGURATION
+    A listener's host in `listeners` is an address of the container itself. At any other, the broker does not start.
+    - KAFKA_LISTENERS: PLAINTEXT://192.168.1.20:9092
+    + KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092
 variable-spelling error CONFIGURATION
     The image does not turn this variable into the property.
     - KAFKA_ADVERTISED_LISTENER: PLAINTEXT://localhost:9092

@@ -69,7 +69,8 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
                 text, line = f"'{entry}' is not HOST:PORT", f"{servers.key}=HOST:9092"
                 yield finding("bootstrap-syntax", servers, client, text, edits, line)
     mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.jaas.config")
-    is_sure = client.container is None and (protocol is not None or client.complete)
+    of_variables = client.container is not None and client.container.location.source is client.location.source
+    is_sure = not of_variables and (protocol is not None or client.complete)
     given = f"security.protocol is {client.protocol}"
     if protocol is None:
         given = "security.protocol is missing, which means PLAINTEXT"

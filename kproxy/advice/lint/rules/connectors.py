@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import SourceFile
@@ -21,6 +22,16 @@ class _Connector:
 
 # Debezium 2.0 renamed these: the beginnings of the names before and since.
 _RENAMED = (("database.history.", "schema.history.internal."), ("database.server.name", "topic.prefix"))
+
+
+# The last part of an image's name.
+_WORKER = re.compile(r"(?:.*/)?[\w.-]*connect[\w.-]*(?::.*)?")
+
+
+def is_worker(container: Container) -> bool:
+    """Return True if a container runs a worker of Kafka Connect."""
+    image = container.image.text if container.image is not None else ""
+    return bool(_WORKER.fullmatch(image)) or "CONNECT_BOOTSTRAP_SERVERS" in container.environment
 
 
 def check(source: SourceFile, values: Mapping[str, ConfigValue]) -> Iterator[LintDiagnostic]:

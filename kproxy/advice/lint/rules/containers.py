@@ -73,6 +73,21 @@ class _ContainerCheck:
             edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
             text = f"{listener.name} listens on {listener.host} only"
             yield finding("bound-to-loopback", listener.value, self.broker, text, edits)
+        elif listener.value is not None and self.is_foreign(listener):
+            edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
+            text = f"{listener.name} listens on {listener.host}, which is no address of the container"
+            yield finding("foreign-bind-address", listener.value, self.broker, text, edits)
+
+    def is_foreign(self, listener: ListenerEndpoint) -> bool:
+        """Return True if the container cannot have the address that a listener has."""
+        if listener.kind is HostKind.IP:
+            return listener.host not in self.container.addresses
+        of_others = {name for other in self.setup.containers if other is not self.container for name in other.names}
+        is_other = listener.host in of_others - self.container.names
+        # A name without dots may be an alias that another file gives.
+        is_public = "." in listener.host and not self.container.has_extra_hosts
+        may_be_own = listener.host in self.container.names or self.container.platform is not Platform.COMPOSE
+        return listener.kind is HostKind.NAME and not may_be_own and (is_other or is_public)
 
     def clients_using(self, listener: ListenerEndpoint) -> list[ClientConfig]:
         return [client for client, _, to in self.users if to.name == listener.name]

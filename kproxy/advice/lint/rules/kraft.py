@@ -27,15 +27,18 @@ _ZOOKEEPER_SETTINGS = (
     "reserved.broker.max.id",
     "control.plane.listener.name",
 )
+# The first version without ZooKeeper of the images that once had it.
+_LOST_ZOOKEEPER = {ImageFamily.CONFLUENT: "Confluent Platform 8.0", ImageFamily.BITNAMI: "Kafka 4.0"}
 # Kafka 4 has removed these settings.
 _REMOVED_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "delegation.token.master.key")
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_zookeeper_settings(broker)
-    unknown = broker.version is None and broker.family in (ImageFamily.CONFLUENT, ImageFamily.BITNAMI)
-    if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
-        setup.add_unchecked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
+    since = _LOST_ZOOKEEPER.get(broker.family) if broker.version is None else None
+    if since and not broker.roles and "zookeeper.connect" in broker.settings:
+        text = f"whether its image is old enough to have a ZooKeeper mode: since {since}, it has none"
+        setup.add_unchecked(f"{broker.name}: {text}")
     if not broker.roles:
         return
     yield from check_roles(broker)

@@ -177,6 +177,11 @@ def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
 
 def check_external_access(access: ExternalAccess) -> Iterator[LintDiagnostic]:
     """Check what Bitnami's chart checks itself (`kafka.validateValues` in its templates)."""
+    for value in access.outside:
+        text = f"{value.key} stands beside externalAccess, where it has nothing to do with it"
+        why = "The chart reads these settings from externalAccess itself. Here they have another meaning, or none."
+        line = f"externalAccess: {{enabled: true, {value.key}: ...}}"
+        yield finding("chart-external-access", value, access, text, None, line, why=why)
     kind = access.type.text if access.type is not None else ""
     location = access.type or access.location
     wanted = {"NodePort": ("nodePorts", "externalIPs"), "LoadBalancer": ("loadBalancerIPs", "loadBalancerNames")}

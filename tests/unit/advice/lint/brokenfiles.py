@@ -52,6 +52,33 @@ services:
       KAFKA_CLUSTERS_0_PROPERTIES_SASL_JAAS_CONFIG:
         '{PLAIN_MODULE} required username="$$ConnectionString" password="x";'
 """
+TOPICS = """  topics:
+    image: apache/kafka:4.0.0
+    entrypoint: [bash, -c]
+    command: |
+      "until kafka-topics.sh --bootstrap-server kafka:9092 --list; do sleep 1; done"
+"""
+WORKER = "  connect:\n    image: quay.io/debezium/connect:3.0\n"
+OUTSIDE = """
+kafka:
+  externalAccess:
+    enabled: true
+  autoDiscovery:
+    enabled: true
+"""
+MISSPELT = """
+apiVersion: v1
+kind: Pod
+metadata: {name: kafka}
+spec:
+  containers:
+    - name: kafka
+      image: wurstmeister/kafka:2.13-2.8.1
+      env:
+        - {name: KAFKA_LISTERNERS, value: 'PLAINTEXT://0.0.0.0:9092'}
+        - {name: KAFKA_ADVERTISED_LISTENERS, value: 'PLAINTEXT://kafka:9092'}
+        - {name: KAFKA_ZOOKEEPER_CONNECT, value: 'zookeeper:2181'}
+"""
 BROKERS_VOTERS = """      KAFKA_CFG_CONTROLLER_QUORUM_VOTERS: 1@controller:9093
       KAFKA_CFG_INTER"""
 APART = f"""
@@ -831,5 +858,81 @@ CASES = [
         "bound-to-loopback",
         "listeners=",
         "listeners=PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093",
+    ),
+    Case(
+        "a listener on the host's address",
+        {"compose.yml": changed(PLAIN, "PLAINTEXT://:9092", "PLAINTEXT://192.168.1.20:9092")},
+        "foreign-bind-address",
+        "KAFKA_LISTENERS",
+        "KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093",
+    ),
+    Case(
+        "a listener on a name that other machines have for the broker",
+        {"compose.yml": changed(PLAIN, "PLAINTEXT://:9092", "PLAINTEXT://kafka.example.com:9092")},
+        "foreign-bind-address",
+        "KAFKA_LISTENERS",
+        "KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093",
+    ),
+    Case(
+        "a command of another container is a client",
+        {"compose.yml": f"{PLAIN}{TOPICS}"},
+        "loopback-advertised",
+        "KAFKA_ADVERTISED",
+        "KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092,DOCKER://kafka:29092",
+        gone=False,
+    ),
+    Case(
+        "a command of another container looks for the broker in its own",
+        {"compose.yml": f"{PLAIN}{TOPICS}".replace("kafka:9092", "localhost:9092")},
+        "bootstrap-loopback",
+        "--bootstrap-server",
+        "",
+        gone=False,
+    ),
+    Case(
+        "a connector runs in the container of its worker",
+        {
+            "connector.json": '{"connector.class": "x.Y",'
+            ' "schema.history.internal.kafka.bootstrap.servers": "kafka:9092"}',
+            "compose.yml": f"{PLAIN}{WORKER}    environment: {{BOOTSTRAP_SERVERS: 'outside.example.com:9092'}}\n",
+        },
+        "loopback-advertised",
+        "compose.yml/KAFKA_ADVERTISED",
+        "",
+        gone=False,
+    ),
+    Case(
+        "Connect without its bootstrap servers",
+        {"compose.yml": f"{PLAIN}{WORKER}    environment: {{GROUP_ID: 1}}\n"},
+        "variable-missing",
+        "debezium/connect",
+        "BOOTSTRAP_SERVERS: kafka:9092",
+        gone=False,
+    ),
+    Case(
+        "Schema Registry without its bootstrap servers",
+        {
+            "compose.yml": f"{PLAIN}  schemas:\n    image: confluentinc/cp-schema-registry:7.9.0\n"
+            "    environment: {SCHEMA_REGISTRY_HOST_NAME: schemas}\n"
+        },
+        "variable-missing",
+        "cp-schema-registry",
+        "SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS: kafka:9092",
+        gone=False,
+    ),
+    Case(
+        "settings of external access beside it, in the values of a chart around Kafka's",
+        {"values.yaml": OUTSIDE},
+        "chart-external-access",
+        "autoDiscovery",
+        "externalAccess: {enabled: true, autoDiscovery: ...}",
+        gone=False,
+    ),
+    Case(
+        "both names are misspelt, in Kubernetes",
+        {"pod.yaml": MISSPELT},
+        "variable-spelling",
+        "KAFKA_LISTERNERS",
+        "- {name: KAFKA_LISTENERS, value: 'PLAINTEXT://0.0.0.0:9092'}",
     ),
 ]

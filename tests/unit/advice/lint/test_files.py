@@ -156,7 +156,9 @@ def test_the_latest_image_may_be_too_new_for_zookeeper() -> None:
         {"compose.yml": changed(examples.COMPOSE["cp-all-in-one with ZooKeeper"], "kafka:6.2.0", "kafka:latest")}
     )
     assert list(found.findings) == []
-    assert list(found.unchecked) == ["broker: whether its image is old enough to have a ZooKeeper mode"]
+    assert list(found.unchecked) == [
+        "broker: whether its image is old enough to have a ZooKeeper mode: since Confluent Platform 8.0, it has none"
+    ]
 
 
 def test_what_is_not_known_is_not_judged() -> None:

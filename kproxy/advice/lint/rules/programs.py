@@ -1,0 +1,50 @@
+"""Rules for containers of programs that use Kafka: the variables that their images require.
+
+Sources: the `configure` scripts of Confluent's images (github.com/confluentinc/kafka-images, schema-registry-images,
+kafka-rest-images, ksql-images), Debezium's `docker-entrypoint.sh` (github.com/debezium/container-images), and the
+README of Kafdrop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kproxy.advice.lint.findings import LintDiagnostic
+from kproxy.advice.lint.model import Setup
+from kproxy.advice.lint.rules.table import finding
+
+# The variables without which a container ends at once, by the name of its image. One of several suffices (`|`).
+_REQUIRED = (
+    ("confluentinc/cp-(kafka|server)-connect(-base)?", "CONNECT_BOOTSTRAP_SERVERS"),
+    (
+        "confluentinc/cp-schema-registry",
+        "SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS|SCHEMA_REGISTRY_KAFKASTORE_CONNECTION_URL",
+    ),
+    ("confluentinc/cp-kafka-rest", "KAFKA_REST_BOOTSTRAP_SERVERS|KAFKA_REST_ZOOKEEPER_CONNECT"),
+    ("confluentinc/(cp-)?ksqldb-server", "KSQL_BOOTSTRAP_SERVERS"),
+)
+# The bootstrap server that a program has without its variable.
+_DEFAULTS = (
+    ("debezium/connect(-base)?", "BOOTSTRAP_SERVERS", "0.0.0.0:9092"),
+    ("obsidiandynamics/kafdrop", "KAFKA_BROKERCONNECT", "localhost:9092"),
+)
+
+
+def check(setup: Setup) -> Iterator[LintDiagnostic]:
+    """Report containers that lack the variable with the bootstrap servers."""
+    for container in setup.containers:
+        if container.image is None or not container.is_complete:
+            continue
+        repository = re.sub(r"(:[^/]*)?(@.*)?$", "", container.image.text)
+        name = "/".join(repository.split("/")[-2:])
+        for pattern, choice in _REQUIRED:
+            names = choice.split("|")
+            if re.fullmatch(pattern, name) and not container.environment.keys() & set(names):
+                text = f"{' or '.join(names)} is missing"
+                yield finding("variable-missing", container.image, container, text, None, f"{names[0]}: kafka:9092")
+        for pattern, variable, default in _DEFAULTS:
+            if re.fullmatch(pattern, name) and variable not in container.environment:
+                text = f"{variable} is missing, which means {default}, the container itself"
+                line, why = f"{variable}: kafka:9092", "In a container, localhost is the container itself."
+                yield finding("variable-missing", container.image, container, text, None, line, why=why)

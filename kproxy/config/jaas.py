@@ -34,6 +34,7 @@ class JaasMistake(Enum):
     OPEN_QUOTE = "has a quote that is not closed on its line"
     BARE = "has a character that JAAS does not allow outside quotes; quote the values"
     SEMICOLON = "does not end with a semicolon"
+    EARLY_SEMICOLON = "has options after a semicolon, which ends the login module"
     SECTION = "is not NAME { MODULE required …; };"
     SECTION_END = "has a section without a semicolon after its closing brace"
 
@@ -95,7 +96,9 @@ def parse_entry(text: str) -> JaasEntry:
         raise JaasError(JaasMistake.QUOTED, 0)
     entry, end = _entry(tokens, 0)
     if end < len(tokens):
-        raise JaasError(JaasMistake.SEVERAL, tokens[end].index)
+        is_option = _is_sign(tokens, end + 1, "=")
+        mistake = JaasMistake.EARLY_SEMICOLON if is_option else JaasMistake.SEVERAL
+        raise JaasError(mistake, tokens[end - 1 if is_option else end].index)
     return entry
 
 
@@ -125,6 +128,8 @@ def _entry(tokens: list[_Token], at: int, section: str = "") -> tuple[JaasEntry,
     module = tokens[at]
     if module.kind == "sign":
         raise JaasError(JaasMistake.EMPTY, module.index)
+    if at and _is_sign(tokens, at - 1, ";") and _is_sign(tokens, at + 1, "="):
+        raise JaasError(JaasMistake.EARLY_SEMICOLON, tokens[at - 1].index)
     if not _is_flag(tokens, at + 1):
         raise JaasError(JaasMistake.FLAG, module.end)
     options: dict[str, str] = {}

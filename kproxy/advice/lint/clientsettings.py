@@ -70,6 +70,9 @@ def add_clients(origin: ClientSource, values: Mapping[str, ConfigValue], setup: 
 def add_clients_of_variables(origin: ClientSource, variables: Mapping[str, ConfigValue], setup: Setup) -> None:
     """Add a client for each variable that names bootstrap servers."""
     values = {word.lower().replace("_", "."): value for word, value in variables.items()}
+    # Debezium's image for Connect has its own variable for the servers alone.
+    if SERVERS in values and "connect.security.protocol" in values:
+        values.setdefault(f"connect.{SERVERS}", values.pop(SERVERS))
     heads = [match for key in values if (match := _VARIABLE_HEAD.fullmatch(key)) is not None]
     servers = [match for match in heads if _ADDRESS.fullmatch(values[match[0]].text.strip())]
     _add(origin, values, list(dict.fromkeys(_outer(match["prefix"]) for match in servers)), setup)
@@ -163,9 +166,8 @@ _PARTIAL = (None, FileKind.ENV, FileKind.APPSETTINGS)
 
 
 def _is_misspelt(kind: FileKind | None, prefix: str, key: str) -> bool:
-    """Check for the name of one server, where the program is known: Kafka's clients and Spring have `servers`."""
-    is_own = prefix.startswith("spring.kafka.") or (kind in _OF_LIBRARIES and not prefix)
-    return is_own and bool(re.fullmatch(r"(?:.*\.)?bootstrap[.-]server", key))
+    """Check for the name of one server, where Kafka's own client reads the file: it has `servers`."""
+    return kind in _OF_LIBRARIES and not prefix and bool(re.fullmatch(r"bootstrap[.-]server", key))
 
 
 _OF_LIBRARIES = (FileKind.CLIENT, FileKind.LIBRDKAFKA, FileKind.CONNECT)

@@ -24,6 +24,12 @@ _TOOL_VARIABLES = r"_BOOTSTRAP_?SERVERS?$|_BROKERS?$|_OPTS$|_TOPICS?$"
 _HELPERS = ("zookeeper", "schema-registry", "-ui", "connect", "rest", "ksql", "control-center", "exporter", "init")
 # The scripts of images and of Kafka that start a broker.
 _STARTS_BROKER = re.compile(r"server-start|start-kafka|entrypoint\.sh|/(docker|kafka)/(run|launch|configure)")
+# One of these shows that a service is a broker.
+_LISTENING = re.compile(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS|KAFKA_ADVERTISED_HOST_NAME")
+# The variables of images that are made from wurstmeister's.
+_OLD = {"KAFKA_ADVERTISED_HOST_NAME", "KAFKA_ZOOKEEPER_CONNECT"}
+# Keys of a service, none of which is a likely name for one.
+_SERVICE_KEYS = ("environment", "volumes", "ports", "networks", "depends_on", "image", "command", "env_file", "restart")
 # The directories from which images read further settings.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}
 
@@ -39,6 +45,12 @@ def add_services(root: YamlNode, variables: Mapping[str, str], setup: Setup) -> 
         setup.add_unchecked(f"{root.source.name}: all but the first {_MOST_SERVICES} services")
     for name, node in islice(services.items(), _MOST_SERVICES):
         reading.add_service(name, node)
+
+
+def misplaced_keys(root: YamlNode) -> list[YamlNode]:
+    """Return the keys of a service that stand beside the services, because they are not indented enough."""
+    services = root["services"].mapping.items()
+    return [node for name, node in services if name in _SERVICE_KEYS and not (node["image"] or node["build"])]
 
 
 class _ServiceReader:
@@ -110,9 +122,7 @@ class _ServiceReader:
 
     def add_broker(self, service: Container, node: YamlNode, where: str, copies: int) -> bool:
         """Add the broker that a service runs; return False if the service is no broker."""
-        listening = [
-            word for word in service.environment if re.fullmatch(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS", word)
-        ]
+        listening = [word for word in service.environment if _LISTENING.fullmatch(word)]
         reference = service.image.text if service.image else ""
         if "{" in reference.partition(":")[0]:
             if listening:
@@ -124,7 +134,7 @@ class _ServiceReader:
                 return False
             what = f"its image {reference} is not one that kproxy knows" if reference else "it has no image"
             # An image of one's own that takes both settings is mostly made from a known one.
-            is_judged = not reference and len(listening) > 1
+            is_judged = not reference and (len(listening) > 1 or service.environment.keys() >= _OLD)
             self.setup.add_unchecked(f"{where}: {'what its own image sets' if is_judged else what}")
             if not is_judged:
                 return True

@@ -53,7 +53,7 @@ _CONTENTS: tuple[tuple[FileKind, str, str], ...] = (
     (
         FileKind.HELM,
         r"^(externalAccess|extraEnvVars|cp-kafka|configurationOverrides|listeners|controller|broker|kraft|extraConfig"
-        r"(Yaml)?|config|heapOpts|replicaCount|advertisedListeners):[ ]*([{\[|>#].*)?\r?$",
+        r"(Yaml)?|config|heapOpts|replicaCount|advertisedListeners):[ ]*([{\[|>#].*)?\r?$|^advertisedListeners:",
         r"^(replicaCount|externalAccess|extraEnvVars|cp-kafka|configurationOverrides|listeners|controller|kraft|brokers"
         r"|auth|sasl|image|advertisedListeners):",
     ),

@@ -48,6 +48,7 @@ _SINGLE_BROKER = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
+_BITNAMI = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
 _CONFLUENT_LOCAL = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -146,8 +147,9 @@ def settings_of(family: ImageFamily, environment: Mapping[str, ConfigValue]) -> 
 
 def likely_family(environment: Mapping[str, object]) -> ImageFamily:
     """Return the maker of an image that is not named, as its variables show it."""
-    is_bitnami = any(word.startswith("KAFKA_CFG_") for word in environment)
-    return ImageFamily.BITNAMI if is_bitnami else ImageFamily.OTHER
+    if any(word.startswith("KAFKA_CFG_") for word in environment):
+        return ImageFamily.BITNAMI
+    return ImageFamily.WURSTMEISTER if "KAFKA_ADVERTISED_HOST_NAME" in environment else ImageFamily.OTHER
 
 
 def defaults(family: ImageFamily, settings: Mapping[str, object]) -> Mapping[str, str]:
@@ -158,5 +160,5 @@ def defaults(family: ImageFamily, settings: Mapping[str, object]) -> Mapping[str
         return {**_CONFLUENT_LOCAL, **_SINGLE_BROKER}
     if family is ImageFamily.BITNAMI:
         kept_defaults = {key: text for key, text in _KRAFT_DEFAULTS.items() if key.startswith(("listener.", "inter."))}
-        return {**(kept_defaults if "process.roles" in settings else {}), **_SINGLE_BROKER}
+        return {**(kept_defaults if "process.roles" in settings else {}), **_SINGLE_BROKER, **_BITNAMI}
     return _SINGLE_BROKER if family is ImageFamily.WURSTMEISTER else {}

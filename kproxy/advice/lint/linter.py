@@ -28,6 +28,7 @@ from kproxy.advice.lint.rules import (
     cluster,
     connectors,
     containers,
+    frameworks,
     interpolation,
     jaas,
     kraft,
@@ -195,6 +196,9 @@ class _SetupReader:
         match kind:
             case FileKind.COMPOSE:
                 before = len(self.setup.containers)
+                for node in compose.misplaced_keys(root):
+                    text = f"{node.key_text} stands among the services: it belongs to one of them, and further right"
+                    self.findings.append(finding("syntax", node.location, source, text))
                 compose.add_services(root, self.options.variables.get(source.name, {}), self.setup)
                 if len(self.setup.containers) == before:
                     self.add_without_settings(source, "it has no services")
@@ -220,6 +224,8 @@ class _SetupReader:
     def add_clients(self, source: SourceFile, kind: FileKind, values: Mapping[str, ConfigValue]) -> None:
         if kind in (FileKind.CONNECTOR, FileKind.CONNECT):
             self.findings += connectors.check(source, values)
+        if kind is FileKind.APPLICATION:
+            self.findings += frameworks.check(source, values)
         if "connector.class" in values:
             self.connectors.add(source.name)
         before = len(self.setup.clients)

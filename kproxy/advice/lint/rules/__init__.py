@@ -16,6 +16,7 @@ jaas           login modules and their options
 clients        bootstrap servers, protocols and mechanisms of clients
 clientnames    settings of the other client library, and types of stores
 clouds         what the address of a cloud demands
+frameworks     names of settings that Spring or Quarkus does not know
 connectors     settings of connectors that were renamed
 operators      Strimzi's and CFK's resources, and charts
 """

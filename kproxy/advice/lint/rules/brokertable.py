@@ -223,6 +223,10 @@ variable-spelling error CONFIGURATION
     The image does not turn this variable into the property.
     - KAFKA_ADVERTISED_LISTENER: PLAINTEXT://localhost:9092
     + KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
+variable-quotes error CONFIGURATION
+    In a list of variables, Docker Compose takes quotes after the equals sign for a part of the value.
+    - ["KAFKA_PROCESS_ROLES=\"broker,controller\""]
+    + [KAFKA_PROCESS_ROLES=broker,controller]
 variable-missing error CONFIGURATION
     The container ends at once without it.
     - KAFKA_PROCESS_ROLES: broker,controller
@@ -233,8 +237,8 @@ variable-refused error CONFIGURATION
     - KAFKA_ADVERTISED_HOST: kafka
     + KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
 service-links error CONFIGURATION
-    Kubernetes gives each pod the variable KAFKA_PORT for a Service called kafka, and Confluent's image ends at once
-    with it.
+    Kubernetes gives each pod the variable KAFKA_PORT for a Service called kafka. Confluent's image ends at once with
+    it, and with wurstmeister's the broker does not start.
     - metadata: {name: kafka}
     + enableServiceLinks: false
 variable-order error NAME_NOT_RESOLVED

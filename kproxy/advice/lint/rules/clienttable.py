@@ -89,7 +89,8 @@ compose-dollar error CREDENTIALS_REFUSED
 
 # Logins with JAAS
 jaas-semicolon error CREDENTIALS_UNREADABLE
-    A JAAS entry ends with a semicolon, and so does a section of a JAAS file. Without it, Java reads no entry.
+    A JAAS entry ends with one semicolon, after its last option, and so does a section of a JAAS file. Without it, or
+    with one before, Java reads no entry.
     - sasl.jaas.config=...PlainLoginModule required username="u" password="p"
     + sasl.jaas.config=...PlainLoginModule required username="u" password="p";
 jaas-flag error CREDENTIALS_UNREADABLE

@@ -75,14 +75,20 @@ def _check_login(
 
 
 def _check_user(client: ClientConfig) -> Iterator[LintDiagnostic]:
-    """Check that Event Hubs gets the user name that it wants for a connection string."""
+    """Check that Event Hubs gets a connection string, and the user name that it wants for one."""
     value, name = client.settings.get("sasl.jaas.config"), client.settings.get("sasl.username")
     user, at = (name.text, name) if name is not None else ("", None)
+    password = client.get("sasl.password")
     if value is not None:
         try:
-            user, at = parse_entry(value.text).options.get("username", ""), value
+            options, at = parse_entry(value.text).options, value
         except JaasError:
             return  # the rules for JAAS report it
+        user, password = options.get("username", ""), options.get("password", "")
+    if at is not None and user == _CONNECTION_STRING and password.startswith("sb://"):
+        text, line = "the connection string has no Endpoint= before sb://", 'password="Endpoint=sb://...;..."'
+        why = "Event Hubs takes the whole connection string for the password, from Endpoint= on."
+        yield finding("cloud-user", at, client, text, None, line, why=why)
     # Compose's readers write a variable with braces; `compose-dollar` reports it.
     if at is not None and user and user != _CONNECTION_STRING and "{" not in user:
         line = f'username="{_CONNECTION_STRING}"'

@@ -11,7 +11,7 @@ from kproxy.advice.lint import images
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
-from kproxy.advice.lint.value import ConfigValue
+from kproxy.advice.lint.value import ConfigValue, LineLayout
 from kproxy.base.diagnostic import Severity
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
@@ -33,8 +33,10 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if not broker.environment:
         return
     yield from check_spelling(broker)
+    yield from check_quotes(broker)
     if broker.family is ImageFamily.CONFLUENT:
         yield from check_confluent(broker)
+    if broker.family in (ImageFamily.CONFLUENT, ImageFamily.WURSTMEISTER):
         yield from check_service_links(broker)
     if broker.family in (ImageFamily.CONFLUENT, ImageFamily.APACHE):
         yield from check_refused(broker)
@@ -53,6 +55,15 @@ def check_spelling(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         edits = value.remove() if likely in broker.environment else value.rename_key(likely)
         text = f"the image does not know {word}; it knows {likely}"
         yield finding("variable-spelling", value, broker, text, edits)
+
+
+def check_quotes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report values in quotes in a list of variables, which belong to the value there."""
+    for name, value in broker.settings.items():
+        is_quoted = value.layout is LineLayout.ITEM and re.fullmatch(r"""(["']).*\1""", value.text)
+        if is_quoted and name not in ("listeners", "advertised.listeners"):  # these have a rule of their own
+            text = f"the quotes are a part of the value of {value.key}"
+            yield finding("variable-quotes", value, broker, text, value.replace(value.text[1:-1]))
 
 
 def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:
@@ -96,8 +107,9 @@ def check_confluent(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 
 def check_service_links(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    """Report a Service whose variables Kubernetes adds to those of Confluent's image."""
-    if broker.container is not None and "kafka" in broker.container.linked_services:
+    """Report a Service whose variables Kubernetes adds to those of the image."""
+    is_set = "KAFKA_PORT" in broker.environment
+    if broker.container is not None and "kafka" in broker.container.linked_services and not is_set:
         text = "the Service kafka gives this container the variable KAFKA_PORT"
         location = broker.container.image or broker.location
         yield finding("service-links", location, broker, text, None, "enableServiceLinks: false")

@@ -23,6 +23,7 @@ _RULES = {
     JaasMistake.OPEN_QUOTE: "jaas-quotes",
     JaasMistake.BARE: "jaas-quotes",
     JaasMistake.SEMICOLON: "jaas-semicolon",
+    JaasMistake.EARLY_SEMICOLON: "jaas-semicolon",
     JaasMistake.SECTION: "jaas-section",
     JaasMistake.SECTION_END: "jaas-semicolon",
 }
@@ -177,6 +178,8 @@ def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
         if error.mistake in (JaasMistake.SEMICOLON, JaasMistake.SECTION_END):
             edits = [Edit(source.name, error.index, error.index, ";")]
             index = max(index - 1, 0)
+        elif error.mistake is JaasMistake.EARLY_SEMICOLON:
+            edits = [Edit(source.name, index, index + 1, "")]
         elif error.mistake is JaasMistake.FLAG:
             edits = [Edit(source.name, error.index, error.index, " required")]
         text = f"the file {error.mistake.value}"

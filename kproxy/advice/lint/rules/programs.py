@@ -8,17 +8,20 @@ README of Kafdrop.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
+from kproxy.advice.lint.container import Container
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.rules.table import finding
+from kproxy.advice.lint.value import ConfigValue
 
 # The variables without which a container ends at once, by the name of its image. One of several suffices (`|`).
 _REQUIRED = (
     ("confluentinc/cp-(kafka|server)-connect(-base)?", "CONNECT_BOOTSTRAP_SERVERS"),
     (
-        "confluentinc/cp-schema-registry",
+        "(confluentinc/cp-|confluent/)schema-registry",
         "SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS|SCHEMA_REGISTRY_KAFKASTORE_CONNECTION_URL",
     ),
     ("confluentinc/cp-kafka-rest", "KAFKA_REST_BOOTSTRAP_SERVERS|KAFKA_REST_ZOOKEEPER_CONNECT"),
@@ -41,10 +44,20 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         for pattern, choice in _REQUIRED:
             names = choice.split("|")
             if re.fullmatch(pattern, name) and not container.environment.keys() & set(names):
-                text = f"{' or '.join(names)} is missing"
-                yield finding("variable-missing", container.image, container, text, None, f"{names[0]}: kafka:9092")
+                yield _missing(container, container.image, names)
         for pattern, variable, default in _DEFAULTS:
             if re.fullmatch(pattern, name) and variable not in container.environment:
                 text = f"{variable} is missing, which means {default}, the container itself"
                 line, why = f"{variable}: kafka:9092", "In a container, localhost is the container itself."
                 yield finding("variable-missing", container.image, container, text, None, line, why=why)
+
+
+def _missing(container: Container, image: ConfigValue, names: Sequence[str]) -> LintDiagnostic:
+    """Return the finding for a container without any of these variables; one of them may be misspelt."""
+    for name in names:
+        others = [word for word in container.environment if word not in names]
+        if likely := get_close_matches(name, others, 1, 0.95):
+            value, text = container.environment[likely[0]], f"the image does not know {likely[0]}; it knows {name}"
+            return finding("variable-spelling", value, container, text, value.rename_key(name))
+    text = f"{' or '.join(names)} is missing"
+    return finding("variable-missing", image, container, text, None, f"{names[0]}: kafka:9092")

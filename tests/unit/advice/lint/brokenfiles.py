@@ -59,6 +59,17 @@ TOPICS = """  topics:
       "until kafka-topics.sh --bootstrap-server kafka:9092 --list; do sleep 1; done"
 """
 WORKER = "  connect:\n    image: quay.io/debezium/connect:3.0\n"
+BUILT = """
+services:
+  kafka:
+    build: .
+    ports:
+      - "9092"
+    environment:
+      KAFKA_ADVERTISED_HOST_NAME: 192.168.1.20
+      KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
+"""
+ONE_NODE_LIST = PLAIN.replace("      KAFKA", "      - KAFKA").replace(": ", "=").replace("image=", "image: ")
 OUTSIDE = """
 kafka:
   externalAccess:
@@ -934,5 +945,129 @@ CASES = [
         "variable-spelling",
         "KAFKA_LISTERNERS",
         "- {name: KAFKA_LISTENERS, value: 'PLAINTEXT://0.0.0.0:9092'}",
+    ),
+    Case(
+        "a random port of an image that is built from wurstmeister's",
+        {"compose.yml": BUILT},
+        "published-port-random",
+        '- "9092"',
+        '- "9092:9092"',
+    ),
+    Case(
+        "a semicolon before the last options of a file",
+        {"kafka_server_jaas.conf": JAAS.replace('password="hush"', 'password="hush";')},
+        "jaas-semicolon",
+        "password",
+        "password=[hidden]",
+    ),
+    Case(
+        "a semicolon before the last options of an entry",
+        {"client.properties": CLIENT.replace('="u"', '="u";')},
+        "jaas-semicolon",
+        "sasl.jaas.config",
+        'sasl.jaas.config=MODULE required KEY="VALUE" ...;',
+        gone=False,
+    ),
+    Case(
+        "Event Hubs with a part of the connection string",
+        {"client.properties": EVENT_HUBS.replace("Endpoint=", "")},
+        "cloud-user",
+        "sasl.jaas.config",
+        'password="Endpoint=sb://...;..."',
+        gone=False,
+    ),
+    Case(
+        "Event Hubs with a part of the connection string, in librdkafka",
+        {
+            "librdkafka.conf": "bootstrap.servers=shop.servicebus.windows.net:9093\nsecurity.protocol=SASL_SSL\n"
+            "sasl.mechanism=PLAIN\nsasl.username=$ConnectionString\nsasl.password=sb://shop/;x=y\n"
+        },
+        "cloud-user",
+        "sasl.username",
+        'password="Endpoint=sb://...;..."',
+        gone=False,
+    ),
+    Case(
+        "Schema Registry with a misspelt variable",
+        {
+            "compose.yml": f"{PLAIN}  schemas:\n    image: confluentinc/cp-schema-registry:7.9.0\n"
+            "    environment:\n      SCHEMA_REGISTRY_KAFKA_STORE_BOOTSTRAP_SERVERS: outside.example.com:9092\n"
+        },
+        "variable-spelling",
+        "SCHEMA_REGISTRY_KAFKA_STORE",
+        "SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS: outside.example.com:9092",
+    ),
+    Case(
+        "Debezium's worker has a login, and its connectors have none",
+        {
+            "compose.yml": f"{PLAIN}{WORKER}    environment:\n      BOOTSTRAP_SERVERS: outside.example.com:9092\n"
+            "      CONNECT_SECURITY_PROTOCOL: SASL_SSL\n"
+        },
+        "connector-clients",
+        "CONNECT_SECURITY",
+        "CONNECT_PRODUCER_SECURITY_PROTOCOL=SASL_SSL",
+        gone=False,
+    ),
+    Case(
+        "wurstmeister's image and a Service called kafka",
+        {
+            "kafka.yaml": f"apiVersion: v1\nkind: Service\nmetadata: {{name: kafka}}\n---{MISSPELT}".replace(
+                "TERN", "TEN"
+            )
+        },
+        "service-links",
+        "image:",
+        "enableServiceLinks: false",
+        gone=False,
+    ),
+    Case(
+        "quotes in a list of variables",
+        {"compose.yml": changed(ONE_NODE_LIST, "=1@kafka:9093", "='1@kafka:9093'")},
+        "variable-quotes",
+        "VOTERS",
+        "- KAFKA_CONTROLLER_QUORUM_VOTERS=1@kafka:9093",
+        also=frozenset({"voter-address"}),
+    ),
+    Case(
+        "keys of a service among the services",
+        {"compose.yml": f"{PLAIN}  environment: [KAFKA_NUM_PARTITIONS=3]\n"},
+        "syntax",
+        "NUM_PARTITIONS",
+        "",
+        gone=False,
+    ),
+    Case(
+        "an address without a listener's name in the values of a chart",
+        {"values.yaml": "advertisedListeners: 192.168.1.1:32500\nreplicaCount: 1\n"},
+        "listener-syntax",
+        "advertised",
+        "advertisedListeners: PLAINTEXT://192.168.1.1:32500",
+    ),
+    *(
+        Case(
+            f"a name that the framework does not know: {wrong}",
+            {"application.properties": f"{wrong}=kafka.example.com:9092\n"},
+            "client-setting-spelling",
+            "example",
+            f"{right}=kafka.example.com:9092",
+        )
+        for wrong, right in (
+            ("spring.kafka.bootstrap.servers", "spring.kafka.bootstrap-servers"),
+            ("spring.kafka.consumer.bootstrap.servers", "spring.kafka.consumer.bootstrap-servers"),
+            ("spring.cloud.stream.kafka.binders.brokers", "spring.cloud.stream.kafka.binder.brokers"),
+            (
+                "spring.cloud.stream.kafka.binder.configuration.bootstrap-servers",
+                "spring.cloud.stream.kafka.binder.configuration.bootstrap.servers",
+            ),
+            ("quarkus.kafka.bootstrap-servers", "kafka.bootstrap.servers"),
+            ("%dev.quarkus.kafka.bootstrap-servers", "%dev.kafka.bootstrap.servers"),
+        )
+    ),
+    Case(
+        "a login that Spring does not pass on",
+        {"application.yml": SPRING.replace("    properties:\n", "").replace("      s", "    s")},
+        "client-setting-spelling",
+        "sasl.mechanism",
+        "properties.sasl.mechanism: PLAIN",
     ),
 ]

@@ -52,6 +52,8 @@ _MEANT = {
     "ssl.key.pem": "ssl.keystore.key",
     "enable.ssl.certificate.verification": "ssl.endpoint.identification.algorithm for the name only",
 }
+# Settings of Confluent's serializers, which librdkafka and the programs beside it do not know in its own file.
+_REGISTRY = re.compile(r"schema\.registry\..+|basic\.auth\..+")
 _PEM = re.compile(r".+\.(pem|crt|cer|cert)", re.IGNORECASE)
 
 
@@ -73,8 +75,30 @@ def check(client: ClientConfig) -> Iterator[LintDiagnostic]:
             line = f"{_MEANT[key]} instead" if key in _MEANT else "(without this line)"
             text = f"{value.key} is a setting of Java's clients, which librdkafka refuses"
             yield finding("foreign-setting", value, client, text, None, line)
+        yield from _check_registry(client)
     if library is not ClientLibrary.LIBRDKAFKA:
         yield from _check_stores(client)
+        yield from _check_passwords(client)
+
+
+def _check_registry(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Report settings of a Schema Registry in a file that librdkafka itself reads."""
+    if client.library is ClientLibrary.LIBRDKAFKA and client.container is None:
+        for key, value in client.settings.items():
+            if _REGISTRY.fullmatch(key):
+                text = f"{value.key} is a setting of a serializer, which librdkafka refuses"
+                edits, why = value.remove(), "librdkafka refuses a file with a setting that it does not know."
+                yield finding("foreign-setting", value, client, text, edits, "(without this line)", why=why)
+
+
+def _check_passwords(client: ClientConfig) -> Iterator[LintDiagnostic]:
+    """Report the password of a PEM store: only its key may have one (`DefaultSslEngineFactory` of Kafka)."""
+    for store in ("truststore", "keystore"):
+        password, kind = client.settings.get(f"ssl.{store}.password"), client.settings.get(f"ssl.{store}.type")
+        if password is not None and password.text and kind is not None and kind.text.strip().upper() == "PEM":
+            text = f"{kind.key} is PEM, and {password.key} is set"
+            why = "Java's clients refuse a password for a PEM store. A key in it has ssl.key.password."
+            yield finding("store-type", password, client, text, password.remove(), "(without this line)", why=why)
 
 
 def _check_java(client: ClientConfig, librdkafka: list[str]) -> Iterator[LintDiagnostic]:

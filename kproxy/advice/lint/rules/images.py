@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import islice
 
 from kproxy.advice.lint import images
@@ -24,12 +24,15 @@ KNOWN = images.words("""
     num.partitions default.replication.factor min.insync.replicas ssl.keystore.location ssl.truststore.location
     ssl.client.auth group.initial.rebalance.delay.ms
 """)
+_ABOUT_LISTENERS = [key for key in KNOWN if "listener" in key or key in ("zookeeper.connect", "process.roles")]
 # Each is compared with all names.
 _MOST_VARIABLES = 1000
 _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    if broker.family is ImageFamily.PROPERTIES:
+        yield from check_properties(broker)
     if not broker.environment:
         return
     yield from check_spelling(broker)
@@ -57,6 +60,17 @@ def check_spelling(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         yield finding("variable-spelling", value, broker, text, edits)
 
 
+def check_properties(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report misspelt names in a file of properties, as far as they are about listeners."""
+    for key, value in islice(broker.settings.items(), _MOST_VARIABLES):
+        dotted = re.sub("[_-]", ".", key).lower()
+        names = get_close_matches(dotted, _ABOUT_LISTENERS, 1, 1.0 if dotted in _ABOUT_LISTENERS else 0.93)
+        if key in KNOWN or not names or names[0] in broker.settings:
+            continue
+        text, why = f"Kafka does not know {key}; it knows {names[0]}", "Kafka ignores a name that it does not know."
+        yield finding("variable-spelling", value, broker, text, value.rename_key(names[0]), why=why)
+
+
 def check_quotes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Report values in quotes in a list of variables, which belong to the value there."""
     for name, value in broker.settings.items():
@@ -80,7 +94,7 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
         # Without the prefix, accept only names that no other program uses.
         return broker.variable_for(key) if key is not None and "listener" in key else None
     if key is None:
-        key = next((by_bare_name[name] for name in difflib.get_close_matches(bare, by_bare_name, 1, 0.9)), None)
+        key = next((by_bare_name[name] for name in get_close_matches(bare, by_bare_name, 1, 0.9)), None)
     return broker.variable_for(key) if key is not None else None
 
 

@@ -14,6 +14,7 @@ from kproxy.base.diagnostic import Severity
 
 _STRIMZI_TYPES = ("internal", "route", "loadbalancer", "nodeport", "ingress", "cluster-ip")
 _CFK_TYPES = ("loadBalancer", "nodePort", "route", "staticForPortBasedRouting", "staticForHostBasedRouting")
+_OLD_API = re.compile(r"kafka\.strimzi\.io/v1(alpha1|beta1)")
 # Ports that Strimzi uses itself.
 _STRIMZI_PORTS = (9404, 9999)
 _CFK_RESERVED = ("internal", "external", "replication", "token", "controller")
@@ -46,6 +47,10 @@ def check(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
         why = "The operator refuses a Kafka without a list of listeners."
         text = "listeners is missing or no list"
         yield finding("operator-listener-name", cluster.location, cluster, text, None, line, why=why)
+    if strimzi and cluster.api is not None and _OLD_API.fullmatch(cluster.api.text):
+        text, why = f"the version of the resource is {cluster.api.text}", "Strimzi has no such version since 0.23."
+        edits = cluster.api.replace("kafka.strimzi.io/v1beta2")
+        yield finding("operator-version", cluster.api, cluster, text, edits, severity=Severity.ERROR, why=why)
     if strimzi and cluster.zookeeper is not None:
         v1 = cluster.api is not None and cluster.api.text.endswith("/v1")
         text = "spec.zookeeper is set"
@@ -111,6 +116,18 @@ def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener)
         if listener.authentication is not None and listener.authentication.text == "tls":
             text = f"{name} has authentication of type tls, but no TLS"
             yield finding("operator-authentication", listener.tls, cluster, text, listener.tls.replace("true"))
+    yield from check_strimzi_hosts(cluster, listener)
+
+
+def check_strimzi_hosts(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
+    """Check the hosts of a listener, which only routes and ingresses have."""
+    name, kind = listener.name, listener.kind
+    if kind in _STRIMZI_TYPES and kind not in ("route", "ingress"):
+        bootstrap = (listener.bootstrap_host,) if listener.bootstrap_host is not None else ()
+        for host in (*bootstrap, *listener.hosts):
+            text = f"{name} is of type {kind}, and configuration has a host"
+            why = "Strimzi refuses host in a listener that is no route and no ingress. Clients get advertisedHost."
+            yield finding("operator-listener-type", host, cluster, text, None, "advertisedHost: <name>", why=why)
     if kind == "ingress":
         if listener.bootstrap_host is None:
             text = f"{name} is of type ingress, and configuration.bootstrap.host is missing"

@@ -27,6 +27,8 @@ _REQUIRED = (
     ("confluentinc/cp-kafka-rest", "KAFKA_REST_BOOTSTRAP_SERVERS|KAFKA_REST_ZOOKEEPER_CONNECT"),
     ("confluentinc/(cp-)?ksqldb-server", "KSQL_BOOTSTRAP_SERVERS"),
 )
+# Lists of URLs.
+_HTTP_LISTENERS = ("CONNECT_LISTENERS", "SCHEMA_REGISTRY_LISTENERS", "KAFKA_REST_LISTENERS", "KSQL_LISTENERS")
 # The bootstrap server that a program has without its variable.
 _DEFAULTS = (
     ("debezium/connect(-base)?", "BOOTSTRAP_SERVERS", "0.0.0.0:9092"),
@@ -45,11 +47,23 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
             names = choice.split("|")
             if re.fullmatch(pattern, name) and not container.environment.keys() & set(names):
                 yield _missing(container, container.image, names)
+        yield from _check_http(container)
         for pattern, variable, default in _DEFAULTS:
             if re.fullmatch(pattern, name) and variable not in container.environment:
                 text = f"{variable} is missing, which means {default}, the container itself"
                 line, why = f"{variable}: kafka:9092", "In a container, localhost is the container itself."
                 yield finding("variable-missing", container.image, container, text, None, line, why=why)
+
+
+def _check_http(container: Container) -> Iterator[LintDiagnostic]:
+    """Report listeners of the REST servers of these programs that are no URLs."""
+    for name in _HTTP_LISTENERS:
+        value = container.environment.get(name)
+        for index, entry in enumerate(value.entries if value is not None and value.is_known else ()):
+            if value is not None and not re.match(r"(?i)https?://", entry):
+                text, why = f"'{entry}' in {name} has no http:// before it", "The program does not start."
+                edits = value.replace_entry(index, f"http://{entry}")
+                yield finding("listener-syntax", value, container, text, edits, f"{name}: http://{entry}", why=why)
 
 
 def _missing(container: Container, image: ConfigValue, names: Sequence[str]) -> LintDiagnostic:

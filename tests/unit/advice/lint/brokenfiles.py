@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.advice.lint import examples
-from tests.unit.advice.lint.broken import KAFKA_4, ONE_NODE, PLAIN, SCRAM, Case, changed
+from tests.unit.advice.lint.broken import KAFKA_4, ONE_NODE, PLAIN, SCRAM, STRIMZI, STRIMZI_1, Case, changed
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -1069,5 +1069,67 @@ CASES = [
         "client-setting-spelling",
         "sasl.mechanism",
         "properties.sasl.mechanism: PLAIN",
+    ),
+    Case(
+        "a host in a listener that is no route and no ingress",
+        {
+            "kafka.yaml": changed(
+                STRIMZI_1, "tls: false", "tls: false\n        configuration: {bootstrap: {host: kafka.example.com}}"
+            )
+        },
+        "operator-listener-type",
+        "kafka.example.com",
+        "advertisedHost: <name>",
+        gone=False,
+    ),
+    Case(
+        "a version of the resource that is gone",
+        {"kafka.yaml": STRIMZI.replace("v1beta2", "v1beta1")},
+        "operator-version",
+        "2=apiVersion",
+        "apiVersion: kafka.strimzi.io/v1beta2",
+    ),
+    Case(
+        "a password for a trust store of PEM",
+        {
+            "client.properties": f"{CLIENT}ssl.truststore.location=/etc/ca.pem\nssl.truststore.type=PEM\n"
+            "ssl.truststore.password=hush\n"
+        },
+        "store-type",
+        "ssl.truststore.password",
+        "(without this line)",
+    ),
+    Case(
+        "a Schema Registry in a file of kcat",
+        {
+            "kcat.conf": "bootstrap.servers=kafka.example.com:9092\nmessage.timeout.ms=1000\n"
+            "schema.registry.url=https://schemas.example.com\n"
+        },
+        "foreign-setting",
+        "schema.registry",
+        "(without this line)",
+    ),
+    Case(
+        "the REST Proxy's own listener without a scheme",
+        {
+            "compose.yml": f"{PLAIN}  rest:\n    image: confluentinc/cp-kafka-rest:7.9.0\n    environment:\n"
+            "      KAFKA_REST_BOOTSTRAP_SERVERS: outside.example.com:9092\n"
+            "      KAFKA_REST_LISTENERS: 0.0.0.0:8082\n"
+        },
+        "listener-syntax",
+        "KAFKA_REST_LISTENERS",
+        "KAFKA_REST_LISTENERS: http://0.0.0.0:8082",
+    ),
+    *(
+        Case(
+            f"a misspelt property: {wrong}",
+            {"server.properties": changed(KAFKA_4, "\nadvertised.listeners=", f"\n{wrong}=")},
+            "variable-spelling",
+            f"{wrong}=",
+            "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            also=frozenset({"canonical-host-name", "advertised-wildcard"}),
+            gone=False,
+        )
+        for wrong in ("advertised_listeners", "advertised.listener", "advertised-listeners")
     ),
 ]

@@ -92,6 +92,7 @@ class _ServiceReader:
                 for key in ("ipv4_address", "ipv6_address")
                 if network[key]
             ),
+            depends_on=frozenset([*node["depends_on"].mapping, *(item.text for item in node["depends_on"].items)]),
             is_complete=not (node["env_file"] or node["extends"] or node["entrypoint"]),
             has_extra_hosts=bool(node["extra_hosts"] or node["domainname"]),
         )

@@ -56,6 +56,8 @@ class Container:
     """Its own IP addresses, as far as they are set."""
     is_complete: bool = True
     """True if all its variables are known: they are in the file itself, and its image's own program starts."""
+    depends_on: frozenset[str] = frozenset()
+    """The services that start before it."""
     has_extra_hosts: bool = False
     """True if the file gives it addresses for further names."""
     linked_services: frozenset[str] = frozenset()

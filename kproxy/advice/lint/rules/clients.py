@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from kproxy.advice.lint.client import BootstrapServer, ClientConfig, ClientLibrary
-from kproxy.advice.lint.container import Container
+from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, Setup
@@ -26,6 +26,11 @@ _OTHER_PORTS = (8081, 8082, 8083, 8088, 9644, 33145)
 # Confluent's Schema Registry wants the protocol before the address, and its other programs are used so.
 _ALLOWING_SCHEME = re.compile(r"(?i).*kafkastore[._]bootstrap[._]servers|(control_center|ksql|kafka_rest|connect)_.*")
 _PROTOCOL_KEYS = ("security.protocol", "sasl.jaas.config", "override.security.protocol")
+# Images of programs without a broker in them.
+_PROGRAM_IMAGES = re.compile(
+    r"(?:^|/)(?:kafka-ui|akhq|kafkahq|kafdrop|kowl|cp-(?:schema-registry|kafka-rest|(?:kafka|server)-connect)[\w-]*"
+    r"|(?:cp-)?ksqldb-server|kafka-exporter|cmak|debezium/connect|redpandadata/console)(?::|@|$)"
+)
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 
 
@@ -203,8 +208,13 @@ class _BootstrapLookup:
         brokers, own = self.setup.brokers, self.client.container
         if self.in_container and own is not None and host_kind(host) is HostKind.LOOPBACK:
             near = [broker for broker in brokers if broker.container and broker.container.shares_network_with(own)]
-            if not near:
+            image = own.image.text if own.image is not None else ""
+            if not near and not (own.platform is Platform.COMPOSE and own.networks and _PROGRAM_IMAGES.search(image)):
                 return None, None
+            if not near:
+                line = f"{self.server.value.key}: host.docker.internal:{self.server.port}"
+                text = f"{self.client.name} looks for a broker at {self.server.text}"
+                return self.problem("bootstrap-loopback", text, None, line)
             best, edits = _container_listener(near[0]), None
             if best is not None and near[0].container is not None:
                 old, new = f"{self.server.host}:{self.server.port}", f"{near[0].container.name}:{best.port}"

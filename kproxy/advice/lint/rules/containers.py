@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from kproxy.advice.lint.client import BootstrapServer, ClientConfig
@@ -16,6 +17,8 @@ from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
 _MAP = "listener.security.protocol.map"
+# Docker's first networks; the others of its default pool are private networks of clouds, too.
+_DOCKER_ADDRESS = re.compile(r"172\.1[789]\.0\.\d{1,3}")
 Groups = list[Sequence[Edit] | None]
 
 
@@ -62,6 +65,7 @@ class _ContainerCheck:
                 continue
             if advertised.kind is HostKind.LOOPBACK:
                 yield from self.check_loopback(advertised, listener, value)
+            yield from self.check_container_address(advertised, value)
             if advertised.host in self.container.names:
                 yield from self.check_container_name(advertised, listener, value)
             elif advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME):
@@ -105,6 +109,7 @@ class _ContainerCheck:
         users = [*(self.others if for_brokers else ()), *clients]
         if not users:
             yield from self.check_loopback_in_kubernetes(advertised, value)
+            yield from self.check_dependents(advertised, value)
             return
         names = ", ".join(dict.fromkeys(user.name for user in users))
         text = f"{advertised.name} advertises {advertised.host}, but {names} must use it"
@@ -140,6 +145,26 @@ class _ContainerCheck:
             edits = value.change_entry(advertised.index, f"//{advertised.host}:", f"//{name}:")
             warning = Severity.WARNING
             yield finding("loopback-advertised", value, self.broker, text, edits, severity=warning, why=why)
+
+    def check_dependents(self, advertised: ListenerEndpoint, value: ConfigValue) -> Iterator[LintDiagnostic]:
+        """Report services that wait for a broker which no other container can use; they may be clients, or not."""
+        endpoints = self.broker.client_endpoints
+        if endpoints[0] != advertised or any(endpoint.kind is not HostKind.LOOPBACK for endpoint in endpoints):
+            return
+        clients = {client.container.name for client in self.setup.clients if client.container is not None}
+        names = [
+            other.name
+            for other in self.setup.containers
+            if other.depends_on & self.container.names and other.name not in clients and other is not self.container
+        ]
+        if names:
+            text = (
+                f"{advertised.name} advertises {advertised.host}, and {', '.join(names)} depends on {self.broker.name}"
+            )
+            why = "If this is a client of Kafka, it cannot connect: in another container, localhost is that container."
+            name, free = self._free_name("DOCKER"), self._free_port(29092)
+            edits = combine(*self._add_listener(advertised, name, f"{self.container.name}:{free}", free))
+            yield finding("loopback-advertised", value, self.broker, text, edits, severity=Severity.NOTE, why=why)
 
     def _move_users(
         self, groups: Groups, listener: ListenerEndpoint, name: str, port: int | None, for_brokers: bool
@@ -178,6 +203,21 @@ class _ContainerCheck:
         taken = {endpoint.port for endpoint in self.broker.listeners}
         taken |= {published.container_port for published in self.container.published_ports}
         return next(port for port in range(first, 65536) if port not in taken)
+
+    # The container's address
+
+    def check_container_address(self, advertised: ListenerEndpoint, value: ConfigValue) -> Iterator[LintDiagnostic]:
+        """Report an address of the networks that Docker makes by default: a container has another one later."""
+        is_fixed = advertised.host in self.container.addresses or self.container.platform is not Platform.COMPOSE
+        if _DOCKER_ADDRESS.fullmatch(advertised.host) and not is_fixed:
+            text = f"{advertised.name} advertises {advertised.host}, which looks like an address that Docker gave once"
+            edits = value.change_entry(advertised.index, f"//{advertised.host}:", f"//{self.container.name}:")
+            line = f"{value.key}: {advertised.name}://{self.container.name}:{advertised.port_text}"
+            if value.key.upper().endswith("HOST_NAME"):
+                line = f"{value.key}: {self.container.name}"
+            why = "A container gets another address at a later start, unless ipv4_address names it."
+            warning = Severity.WARNING
+            yield finding("container-name-advertised", value, self.broker, text, edits, line, severity=warning, why=why)
 
     # The host, and other machines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from kproxy.advice.lint.client import ClientConfig
 from kproxy.advice.lint.findings import LintDiagnostic
@@ -115,7 +116,9 @@ def _check_module(
     right_name = _right_name(entry)
     if right_name:
         text = _no_class(entry)
-        edits = change_module(value, entry.mechanisms[0]) if entry.mechanisms else None
+        at = value.raw.find(entry.module)
+        start, end = value.start + at, value.start + at + len(entry.module)
+        edits = [Edit(value.source.name, start, end, _right_class(entry, right_name))] if at >= 0 else None
         yield finding("jaas-module", value, owner, text, edits, f"...{right_name} required ...;")
         return
     if not entry.mechanisms or mechanism in entry.mechanisms:
@@ -136,8 +139,17 @@ def _right_name(entry: JaasEntry) -> str:
     """Return the end of the class's right name, if it names one of Kafka's modules in a wrong package."""
     package, name = entry.module.rpartition(".")[::2]
     right_name = _IN_PACKAGES.get(name, "")
+    right = f"org.apache.kafka.common.security.{right_name}"
+    # A shaded class has more before its name than a misspelt one.
+    is_misspelt = entry.module != right and bool(get_close_matches(entry.module, [right], 1, 0.96))
     is_wrong = _KAFKAS_PACKAGE.fullmatch(package) and not entry.module.endswith(f".{right_name}")
-    return right_name if is_wrong else ""
+    return right_name if right_name and (is_wrong or is_misspelt) else ""
+
+
+def _right_class(entry: JaasEntry, right_name: str) -> str:
+    """Return the right class; a shaded one stays so."""
+    shade = "kafkashaded." if entry.module.startswith("kafkashaded.") else ""
+    return f"{shade}org.apache.kafka.common.security.{right_name}"
 
 
 def _no_class(entry: JaasEntry) -> str:
@@ -189,9 +201,8 @@ def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
     for entry in entries:
         if right_name := _right_name(entry):
             start, end = entry.index, entry.index + len(entry.module)
-            package = entry.module.rpartition(".")[0].rpartition(".")[0]
             is_written = source.text[start:end] == entry.module
-            edits = [Edit(source.name, start, end, f"{package}.{right_name}")] if is_written else None
+            edits = [Edit(source.name, start, end, _right_class(entry, right_name))] if is_written else None
             text = _no_class(entry)
             yield finding(
                 "jaas-module", SourceLocation(source, start), source, text, edits, f"...{right_name} required ...;"

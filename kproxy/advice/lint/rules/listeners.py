@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
-from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, parse_endpoints
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules import hosts
@@ -67,6 +67,11 @@ def _likely_name(broker: BrokerConfig, index: int) -> str:
 
 def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     setting, listeners = broker.settings.get("advertised.listeners"), broker.settings.get("listeners")
+    host = broker.settings.get("advertised.host.name") if broker.takes_advertised_host else None
+    if setting is None and host is not None and host_kind(host.text) is HostKind.WILDCARD:
+        edits = host.replace("localhost") if broker.container is not None else None
+        text, line = f"advertised.host.name is {host.text}", broker.line("advertised.host.name", _PLACEHOLDER)
+        yield finding("advertised-wildcard", host, broker, text, edits, line)
     if setting is None:
         if listeners is not None and "advertised.listeners" not in broker.defaults:
             yield from _check_unadvertised(broker, setup, listeners)

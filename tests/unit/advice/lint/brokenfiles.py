@@ -1132,4 +1132,34 @@ CASES = [
         )
         for wrong in ("advertised_listeners", "advertised.listener", "advertised-listeners")
     ),
+    Case(
+        "a misspelt package of a login module",
+        {"client.properties": CLIENT.replace("=org.apache", "=corg.apache")},
+        "jaas-module",
+        "sasl.jaas.config",
+        "sasl.jaas.config=[hidden];",
+    ),
+    Case(
+        "an address that Docker gave once",
+        {"compose.yml": changed(PLAIN, "//localhost:9092", "//172.18.0.3:9092")},
+        "container-name-advertised",
+        "KAFKA_ADVERTISED",
+        "KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092",
+        gone=False,
+    ),
+    Case(
+        "the wildcard as the advertised host of an old image",
+        {"compose.yml": BUILT.replace("192.168.1.20", "0.0.0.0").replace('"9092"', '"9092:9092"')},
+        "advertised-wildcard",
+        "KAFKA_ADVERTISED",
+        "KAFKA_ADVERTISED_HOST_NAME: localhost",
+    ),
+    Case(
+        "a program without a broker looks for one in its own container",
+        {"compose.yml": changed(UI, "shop.servicebus.windows.net:9093", "localhost:9092")},
+        "bootstrap-loopback",
+        "localhost",
+        "KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS: host.docker.internal:9092",
+        gone=False,
+    ),
 ]

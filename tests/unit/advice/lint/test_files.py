@@ -161,6 +161,22 @@ def test_the_latest_image_may_be_too_new_for_zookeeper() -> None:
     ]
 
 
+def test_a_service_that_waits_for_the_broker_may_be_a_client() -> None:
+    app = "  app:\n    image: shop/app\n    depends_on: [kafka]\n"
+    found = report({"compose.yml": f"{PLAIN}{app}"})
+    assert [(one.rule, one.severity, one.text) for one in found.findings] == [
+        (
+            "loopback-advertised",
+            Severity.NOTE,
+            "PLAINTEXT advertises localhost, and app depends on kafka",
+        )
+    ]
+    # A client is judged as such, and a service that does not wait is none of it.
+    client = f"{app}    environment: {{BOOTSTRAP_SERVERS: 'outside.example.com:9092'}}\n"
+    assert list(report({"compose.yml": f"{PLAIN}{client}"}).findings) == []
+    assert list(report({"compose.yml": f"{PLAIN}{app.replace('[kafka]', '[]')}"}).findings) == []
+
+
 def test_what_is_not_known_is_not_judged() -> None:
     text = """
     services:

@@ -74,7 +74,12 @@ def add_clients_of_variables(origin: ClientSource, variables: Mapping[str, Confi
     if SERVERS in values and "connect.security.protocol" in values:
         values.setdefault(f"connect.{SERVERS}", values.pop(SERVERS))
     heads = [match for key in values if (match := _VARIABLE_HEAD.fullmatch(key)) is not None]
-    servers = [match for match in heads if _ADDRESS.fullmatch(values[match[0]].text.strip())]
+    servers = [
+        match
+        for match in heads
+        if _ADDRESS.fullmatch(values[match[0]].text.strip())
+        or (_PROGRAMS.fullmatch(match["prefix"]) and match["servers"] == SERVERS)
+    ]
     _add(origin, values, list(dict.fromkeys(_outer(match["prefix"]) for match in servers)), setup)
 
 

@@ -144,6 +144,9 @@ class _ServiceReader:
         of_broker = (word.startswith("KAFKA_") and not re.search(_TOOL_VARIABLES, word) for word in service.environment)
         if not listening and has_command and not (any(of_broker) and self.starts_broker(node)):
             return False  # a container for Kafka's tools
+        if service.uses_host_network:
+            docker = "the network of Docker Desktop's host, which is that of a virtual machine unless its settings"
+            self.setup.add_unchecked(f"{where}: {docker} turn host networking on")
         settings = images.settings_of(image.family, service.environment)
         complete = is_known and not self.has_external_settings(node, image.family, where)
         self.setup.brokers.append(

@@ -202,6 +202,13 @@ published-port-differs error PORT_CLOSED
     - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
     + ports: ["9092:9092"]
     + KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
+container-port-differs error PORT_CLOSED
+    In the containers' network, a broker has the ports of its listeners. The ports of its host exist only outside.
+    - ports: ["29092:9092"]
+    - KAFKA_LISTENERS: PLAINTEXT://:9092
+    - KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:29092
+    + KAFKA_LISTENERS: PLAINTEXT://:9092
+    + KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
 published-port-random error PORT_CLOSED
     Docker chooses another port of the host at each start, and the broker advertises always the same one.
     - ports: ["9092"]

@@ -39,6 +39,9 @@ def check(client: ClientConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_servers(client)
     yield from hosts.check_client(client)
     yield from check_worker(client)
+    servers = client.settings.get("bootstrap.servers")
+    if servers is not None and not servers.is_known and not client.servers:
+        setup.add_unchecked(f"{client.name}: {servers.text}: a placeholder or a variable without a value here")
     reached: list[tuple[BrokerConfig, ListenerEndpoint]] = []
     for server in client.servers:
         if server.port in _ZOOKEEPER_PORTS:

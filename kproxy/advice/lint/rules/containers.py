@@ -68,7 +68,10 @@ class _ContainerCheck:
             yield from self.check_container_address(advertised, value)
             if advertised.host in self.container.names:
                 yield from self.check_container_name(advertised, listener, value)
-            elif advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME):
+            elif advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME) or (
+                # Whatever the variable's value: inside the network, the listener's own port would be advertised.
+                advertised.kind is HostKind.UNKNOWN and advertised.port != listener.port
+            ):
                 yield from self.check_published(advertised, listener, value)
 
     def check_bind_address(self, listener: ListenerEndpoint) -> Iterator[LintDiagnostic]:
@@ -298,10 +301,23 @@ class _ContainerCheck:
 
     # A container's name
 
+    def has_other_port(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> bool:
+        """Check for a port where the container does not listen. Services of Kubernetes may change ports."""
+        known = advertised.port is not None and listener.port is not None
+        return known and advertised.port != listener.port and self.container.platform is Platform.COMPOSE
+
     def check_container_name(
         self, advertised: ListenerEndpoint, listener: ListenerEndpoint, value: ConfigValue
     ) -> Iterator[LintDiagnostic]:
         published = self.broker.published(listener)
+        is_published_so = any(port.host_port == advertised.port for port in published)
+        has_users = bool(self.clients_using(listener)) or self.for_brokers(advertised)
+        if self.has_other_port(advertised, listener) and (has_users or not is_published_so):
+            text = f"{advertised.name} advertises {advertised.host}:{advertised.port}, but listens on {listener.port}"
+            old = f"//{advertised.host}:{advertised.port_text}"
+            edits = value.change_entry(advertised.index, old, f"//{advertised.host}:{listener.port}")
+            yield finding("container-port-differs", value, self.broker, text, edits)
+            return
         for_host = [endpoint for endpoint in self.broker.client_endpoints if endpoint.host not in self.container.names]
         if not published or any(port.host_port == endpoint.port for port in published for endpoint in for_host):
             return
@@ -316,7 +332,7 @@ class _ContainerCheck:
         edits = None
         if port is not None and not published[0].value.key and published[0].is_single:
             host = self.setup.advertise or "localhost"
-            if self.clients_using(listener) or self.for_brokers(advertised):
+            if has_users:
                 name, inside = self._free_name("HOST"), self._free_port(19092)
                 groups = self._add_listener(advertised, name, f"{host}:{port}", inside)
                 if self.broker.listeners_derived:

@@ -18,10 +18,15 @@ _NUMBERS = re.compile(r"\d+(\.\d+){0,3}")
 # The name of a service, or the last part of an image's; a user interface or an exporter has more after it.
 _ZOOKEEPER = re.compile(r"(.*[-_])?(zookeeper|zk|zoo)[-_]?\d*")
 
+_CONTAINER_NAME = "A container is called by its id, unless hostname names it. Only its own network knows this name."
+
 
 def check_broker(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     setting = broker.settings.get("advertised.listeners")
-    if setting is None or not broker.is_broker:
+    if not broker.is_broker:
+        return
+    if setting is None:
+        yield from _check_unadvertised(broker, setup)
         return
     for endpoint in broker.for_clients(broker.advertised):
         if _is_numeric(endpoint.host):
@@ -96,13 +101,51 @@ def _check_empty(broker: BrokerConfig, name: str, index: int, setup: Setup) -> I
     if not published and (container.platform is Platform.COMPOSE or is_pod_named):
         return
     text = f"{name} advertises no host: the broker takes its container's own name"
-    why = "A container is called by its id, unless hostname names it. Only its own network knows this name."
+    why = _CONTAINER_NAME
     # Of several listeners, brokers use their own from inside.
     is_inner = name == broker.inter_broker and len(broker.advertised) > 1
     host = container.name if is_inner else setup.advertise or ("localhost" if published else container.name)
     edits = setting.replace_entry(index, endpoint.with_host(host))
     line, error = endpoint.with_host(host), Severity.ERROR
     yield finding("canonical-host-name", setting, broker, text, edits, line, severity=error, why=why)
+
+
+def _check_unadvertised(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+    """Report a container without advertised.listeners whose port is published: it advertises its own name."""
+    name, listeners = "advertised.listeners", broker.settings.get("listeners")
+    unnamed = published_without_name(broker)
+    if not unnamed:
+        return
+    entries = []
+    for endpoint in broker.client_endpoints:
+        host, port = broker.container.name if broker.container else "", endpoint.port_text
+        if endpoint.name in unnamed:
+            host, port = setup.advertise or "localhost", str(unnamed[endpoint.name] or port)
+        entries.append(f"{endpoint.name}://{host}:{port}")
+    pair = (broker.variable_for(name), ",".join(entries))
+    text, error = f"{name} is missing: the broker takes its container's own name", Severity.ERROR
+    edits = listeners.insert_after([pair]) if listeners is not None else None
+    place = listeners or (broker.container and broker.container.image) or broker.location
+    line = broker.line(name, pair[1])
+    yield finding("canonical-host-name", place, broker, text, edits, line, severity=error, why=_CONTAINER_NAME)
+
+
+def published_without_name(broker: BrokerConfig) -> dict[str, int | None]:
+    """Return the host's port of each published listener for which nothing says what the broker advertises.
+
+    Some images require or have a setting for it; with others, an old setting or a command does.
+    """
+    container = broker.container
+    if container is None or container.uses_host_network or not broker.complete or not broker.is_broker:
+        return {}
+    if broker.family not in (ImageFamily.BITNAMI, ImageFamily.WURSTMEISTER) or (
+        {"advertised.listeners", "advertised.host.name"} & broker.settings.keys()
+        or "HOSTNAME_COMMAND" in broker.environment
+    ):
+        return {}
+    endpoints = [endpoint for endpoint in broker.client_endpoints if endpoint.kind is HostKind.EMPTY]
+    pairs = ((endpoint, port) for endpoint in endpoints for port in broker.published(endpoint))
+    return {endpoint.name: port.host_port for endpoint, port in pairs if not port.is_random}
 
 
 def check_client(client: ClientConfig) -> Iterator[LintDiagnostic]:

@@ -117,7 +117,7 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
         edits = listeners.insert_after([pair]) if host else None
         text = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
         yield finding("advertised-wildcard", listeners, broker, text, edits, line)
-    else:
+    elif not hosts.published_without_name(broker):
         text = "advertised.listeners is missing, and listeners has no host"
         yield finding("canonical-host-name", listeners, broker, text, None, line)
 

@@ -62,8 +62,9 @@ def _check_http(container: Container) -> Iterator[LintDiagnostic]:
         for index, entry in enumerate(value.entries if value is not None and value.is_known else ()):
             if value is not None and not re.match(r"(?i)https?://", entry):
                 text, why = f"'{entry}' in {name} has no http:// before it", "The program does not start."
-                edits = value.replace_entry(index, f"http://{entry}")
-                yield finding("listener-syntax", value, container, text, edits, f"{name}: http://{entry}", why=why)
+                url = f"http://{entry.rpartition('://')[2]}"
+                edits = value.replace_entry(index, url)
+                yield finding("listener-syntax", value, container, text, edits, f"{name}: {url}", why=why)
 
 
 def _missing(container: Container, image: ConfigValue, names: Sequence[str]) -> LintDiagnostic:

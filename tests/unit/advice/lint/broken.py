@@ -253,6 +253,31 @@ compose ONE_NODE published-port-differs also=container-name-advertised: the publ
 ~- '9092:9092' => - '9092:19092'
 @9092:19092
 >- '9092:9092'
+compose PLAIN_APP container-port-differs: containers are told the port of the host
+~- "9092:9092" => - "29092:9092"
+~localhost:9092 => kafka:29092
+@ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
+compose PLAIN container-port-differs: a port where nothing listens
+~localhost:9092 => kafka:29092
+@ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092
+compose PLAIN published-port-differs: the host is a variable, and the port is wrong in any case
+~localhost:9092 => ${HOST_IP}:9093
+@ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://${HOST_IP}:9092
+compose BITNAMI_OLD canonical-host-name: Bitnami's image without a name to advertise
+-      - KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093\n
+@KAFKA_CFG_LISTENERS
+>- KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093
+compose BITNAMI_OLD canonical-host-name kept also=container-name-advertised: Bitnami's image without listeners
+-      - KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093\n
+-      - KAFKA_CFG_LISTENERS=CLIENT://:9092,EXTERNAL://:9093\n
+-      - KAFKA_CFG_INTER_BROKER_LISTENER_NAME=CLIENT\n
+-      - KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP=CLIENT:PLAINTEXT,EXTERNAL:PLAINTEXT\n
+~"9093:9093" => "9092:9092"
+@bitnami/kafka:3.2
+>KAFKA_CFG_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
 compose ONE_NODE port-not-published: no port is published
 ~- '9092:9092' => - '8080:8080'
 @KAFKA_ADVERTISED

@@ -196,6 +196,37 @@ def test_what_is_not_known_is_not_judged() -> None:
     ]
 
 
+@pytest.mark.parametrize(("given", "right"), [("PLAINTEXT://ksql:8088", "http://ksql:8088"), (":8088", "http://:8088")])
+def test_the_listeners_of_a_rest_server_are_urls(given: str, right: str) -> None:
+    app = f"    image: confluentinc/cp-ksql-server:5.0.0\n    environment:\n      KSQL_LISTENERS: {given}\n"
+    found = report({"compose.yml": f"services:\n  ksql:\n{app}      KSQL_BOOTSTRAP_SERVERS: broker.example.com:9092\n"})
+    assert [(one.rule, one.corrected_lines(found.sources)) for one in found.findings] == [
+        ("listener-syntax", [f"      KSQL_LISTENERS: {right}"])
+    ]
+
+
+def test_a_broker_on_the_network_of_its_host_may_be_in_a_virtual_machine() -> None:
+    text = changed(PLAIN, "image: apache/kafka:4.0.0", "image: apache/kafka:4.0.0\n    network_mode: host")
+    assert list(report({"compose.yml": text}).unchecked) == [
+        "compose.yml: service kafka: the network of Docker Desktop's host, which is that of a virtual machine unless "
+        "its settings turn host networking on"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("servers", "finding", "unchecked"),
+    [
+        ("<broker endpoint>", [], "service ksql: <broker endpoint>: a placeholder or a variable without a value here"),
+        ("kafka", ["bootstrap-syntax"], ""),
+    ],
+)
+def test_bootstrap_servers_of_a_known_program_are_addresses(servers: str, finding: list[str], unchecked: str) -> None:
+    image = "image: confluentinc/ksqldb-server:0.10.0"
+    text = f"services:\n  ksql:\n    {image}\n    environment:\n      KSQL_BOOTSTRAP_SERVERS: {servers}\n"
+    found = report({"compose.yml": text})
+    assert ([one.rule for one in found.findings], list(found.unchecked)) == (finding, [unchecked] if unchecked else [])
+
+
 def test_a_service_with_replicas_counts_as_several_brokers() -> None:
     """So its replication factor is right, and what all of them have in common is wrong."""
     factor = "REPLICATION_FACTOR: "

@@ -31,6 +31,7 @@ _PROGRAM_IMAGES = re.compile(
     r"(?:^|/)(?:kafka-ui|akhq|kafkahq|kafdrop|kowl|cp-(?:schema-registry|kafka-rest|(?:kafka|server)-connect)[\w-]*"
     r"|(?:cp-)?ksqldb-server|kafka-exporter|cmak|debezium/connect|redpandadata/console)(?::|@|$)"
 )
+_GO_IMAGES = re.compile(r"(?:^|/)(?:kowl|kafka-exporter|burrow|redpandadata/console|vectorized/console)(?::|@|$)")
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 
 
@@ -127,7 +128,8 @@ def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
         if sign and not is_rest and not re.match(_ALLOWING_SCHEME, server.value.key):
             text, edits = f"'{server.text}' has a scheme", server.value.replace_entry(server.index, address)
             # Which library the program in a container has is not known: most are Java's, and then it works.
-            severity = Severity.NOTE if client.container is not None and scheme.upper() in PROTOCOLS else None
+            is_java = client.container is not None and scheme.upper() in PROTOCOLS and not _runs_go(client.container)
+            severity = Severity.NOTE if is_java else None
             if scheme.upper() in PROTOCOLS and client.complete and scheme.upper() != client.protocol:
                 text = f"{text} that is not security.protocol, which is {client.protocol}"
             line = f"{server.value.key}={address}"
@@ -137,6 +139,11 @@ def check_servers(client: ClientConfig) -> Iterator[LintDiagnostic]:
             severity = None if server.port in _ZOOKEEPER_PORTS else Severity.WARNING
             line = f"{server.host}:9092"
             yield finding("bootstrap-not-kafka", server.value, client, text, None, line, severity=severity)
+
+
+def _runs_go(container: Container) -> bool:
+    """Check for the image of a program in Go, whose clients take a scheme for a part of the name."""
+    return container.image is not None and bool(_GO_IMAGES.search(container.image.text))
 
 
 def check_worker(client: ClientConfig) -> Iterator[LintDiagnostic]:

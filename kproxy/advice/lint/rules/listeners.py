@@ -75,6 +75,8 @@ def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnosti
     if setting is None:
         if listeners is not None and "advertised.listeners" not in broker.defaults:
             yield from _check_unadvertised(broker, setup, listeners)
+        elif listeners is not None and broker.family is ImageFamily.REDPANDA and broker.container is None:
+            yield from _check_redpanda(broker, listeners)
         return
     for endpoint in broker.advertised:
         if endpoint.kind is HostKind.WILDCARD:
@@ -120,6 +122,16 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
     elif not hosts.published_without_name(broker):
         text = "advertised.listeners is missing, and listeners has no host"
         yield finding("canonical-host-name", listeners, broker, text, None, line)
+
+
+def _check_redpanda(broker: BrokerConfig, listeners: ConfigValue) -> Iterator[LintDiagnostic]:
+    """Report a redpanda.yaml with listeners on all addresses, of which none is advertised."""
+    wild = next((endpoint for endpoint in broker.listeners if endpoint.kind is HostKind.WILDCARD), None)
+    if wild is not None:
+        text = f"{wild.name} listens on {wild.host}, and advertised_kafka_api is missing"
+        why = "Redpanda then advertises this address, or another one that `rpk redpanda start` chooses."
+        line, note = broker.line("advertised.listeners", wild.with_host(_PLACEHOLDER)), Severity.NOTE
+        yield finding("advertised-wildcard", listeners, broker, text, None, line, severity=note, why=why)
 
 
 def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

@@ -227,6 +227,29 @@ def test_bootstrap_servers_of_a_known_program_are_addresses(servers: str, findin
     assert ([one.rule for one in found.findings], list(found.unchecked)) == (finding, [unchecked] if unchecked else [])
 
 
+@pytest.mark.parametrize(
+    ("image", "severity"), [("redpandadata/console:3.1.1", Severity.WARNING), ("provectuslabs/kafka-ui", Severity.NOTE)]
+)
+def test_what_a_scheme_means_depends_on_the_program(image: str, severity: Severity) -> None:
+    name = "KAFKA_BROKERS" if "console" in image else "KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS"
+    variables = f"environment:\n      {name}: PLAINTEXT://kafka.example.com:9092\n"
+    found = report({"compose.yml": f"services:\n  ui:\n    image: {image}\n    {variables}"})
+    assert [(one.rule, one.severity) for one in found.findings] == [("bootstrap-scheme", severity)]
+
+
+def test_redpanda_on_all_addresses_should_say_what_it_advertises() -> None:
+    listener = "redpanda:\n  kafka_api:\n    - {name: internal, address: 0.0.0.0, port: 9092}\n"
+    found = report({"redpanda.yaml": listener})
+    assert [(one.rule, one.severity, one.fix) for one in found.findings] == [
+        (
+            "advertised-wildcard",
+            Severity.NOTE,
+            ("advertised_kafka_api: [{name: internal, address: <host that clients reach>, port: 9092}]",),
+        )
+    ]
+    assert list(report({"redpanda.yaml": listener.replace("0.0.0.0", "10.0.0.5")}).findings) == []
+
+
 def test_a_service_with_replicas_counts_as_several_brokers() -> None:
     """So its replication factor is right, and what all of them have in common is wrong."""
     factor = "REPLICATION_FACTOR: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -62,6 +63,15 @@ class Container:
     """True if the file gives it addresses for further names."""
     linked_services: frozenset[str] = frozenset()
     """The Services of Kubernetes for which the container gets variables."""
+
+    def is_called(self, host: str) -> bool:
+        """Check whether other containers know this one by a name, such as the one that Compose makes of its project's.
+
+        Compose names a container PROJECT-SERVICE-NUMBER, and with underscores before its version 2.
+        """
+        made = rf".+([-_]){re.escape(self.name.lower())}\1\d+"
+        is_made = self.platform is Platform.COMPOSE and bool(re.fullmatch(made, host.lower()))
+        return is_made or host.lower() in {name.lower() for name in self.names}
 
     def shares_network_with(self, other: Container) -> bool:
         if Platform.KUBERNETES in (self.platform, other.platform):

@@ -177,7 +177,7 @@ class _BootstrapLookup:
     def find_listener(self) -> _LookupResult:
         server, setup, brokers = self.server, self.setup, self.setup.brokers
         host = server.host.lower()
-        named = [broker for broker in brokers if host in {name.lower() for name in broker.container_names}]
+        named = [broker for broker in brokers if broker.container is not None and broker.container.is_called(host)]
         if named and not self.uses_host_network:
             return self.find_in_network(named[0])
         if host_kind(host) is HostKind.LOOPBACK or host in _ON_HOST:

@@ -41,7 +41,7 @@ def clients_of(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, B
             continue
         for server in client.servers:
             listener = next((endpoint for endpoint in broker.listeners if endpoint.port == server.port), None)
-            if server.host in broker.container.names and listener is not None:
+            if broker.container.is_called(server.host) and listener is not None:
                 results.append((client, server, listener))
     return results
 

@@ -10,6 +10,7 @@ from kproxy.advice.lint.container import Container, Platform
 from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
+from kproxy.advice.lint.rules import images
 from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
 
@@ -114,7 +115,7 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiag
     """Report a container without advertised.listeners whose port is published: it advertises its own name."""
     name, listeners = "advertised.listeners", broker.settings.get("listeners")
     unnamed = published_without_name(broker)
-    if not unnamed:
+    if not unnamed or images.lacks_listeners(broker):
         return
     entries = []
     for endpoint in broker.client_endpoints:
@@ -141,6 +142,7 @@ def published_without_name(broker: BrokerConfig) -> dict[str, int | None]:
     if broker.family not in (ImageFamily.BITNAMI, ImageFamily.WURSTMEISTER) or (
         {"advertised.listeners", "advertised.host.name"} & broker.settings.keys()
         or "HOSTNAME_COMMAND" in broker.environment
+        or any(host_kind(name) is HostKind.LOOPBACK for name in container.names)
     ):
         return {}
     endpoints = [endpoint for endpoint in broker.client_endpoints if endpoint.kind is HostKind.EMPTY]

@@ -47,6 +47,8 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_apache(broker)
     if broker.family is ImageFamily.BITNAMI:
         yield from check_bitnami(broker)
+    if broker.family is ImageFamily.WURSTMEISTER:
+        yield from check_wurstmeister(broker)
 
 
 def check_spelling(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -118,6 +120,26 @@ def check_confluent(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             yield _missing_variable(broker, "KAFKA_PROCESS_ROLES", "broker,controller", None)
         else:
             yield _missing_variable(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
+
+
+def check_wurstmeister(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    right = {broker.variable_for(key): key for key in KNOWN}
+    words = islice(broker.environment, _MOST_VARIABLES)
+    is_misspelt = any(_likely_variable(broker, word, right) == "KAFKA_LISTENERS" for word in words)
+    if lacks_listeners(broker) and not is_misspelt:
+        line = f"PLAINTEXT://:{broker.get('port') or 9092}"
+        edits = broker.set_or_add("listeners", line, "advertised.listeners") if broker.copies == 1 else None
+        yield _missing_variable(broker, "KAFKA_LISTENERS", line, edits)
+
+
+def lacks_listeners(broker: BrokerConfig) -> bool:
+    """Check for a container of wurstmeister's that ends for want of listeners.
+
+    Source: start-kafka.sh (github.com/wurstmeister/kafka-docker) since April 2018, which is Kafka 1.1.
+    """
+    given = broker.environment.keys() & {"KAFKA_LISTENERS", "KAFKA_ADVERTISED_HOST_NAME", "HOSTNAME_COMMAND"}
+    is_new = broker.version is None or broker.version >= (1, 1)
+    return broker.family is ImageFamily.WURSTMEISTER and broker.complete and is_new and not given
 
 
 def check_service_links(broker: BrokerConfig) -> Iterator[LintDiagnostic]:

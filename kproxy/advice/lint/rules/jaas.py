@@ -36,7 +36,10 @@ _KAFKAS = {
     "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
 }
 _IN_PACKAGES = {module.partition(".")[2]: module for module in _KAFKAS.values()}
-_KAFKAS_PACKAGE = re.compile(r"(?:kafkashaded\.)?org\.apache\.kafka\.common\.security\.\w+")
+# Java's own package has the module for Kerberos, and none of Kafka's.
+_OTHER_PACKAGE = re.compile(
+    r"(?:kafkashaded\.)?org\.apache\.kafka\.common\.security\.\w+|com\.sun\.security\.auth\.module"
+)
 _HANDLER = "sasl.client.callback.handler.class"
 _IAM_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
 _IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
@@ -113,13 +116,13 @@ def _check_module(
     mechanism: str,
 ) -> Iterator[LintDiagnostic]:
     """Check that the login module exists, and is the one of the mechanism."""
-    right_name = _right_name(entry)
-    if right_name:
-        text = _no_class(entry)
+    wanted = right_class(entry.module)
+    if wanted:
+        text = no_class(entry.module)
         at = value.raw.find(entry.module)
         start, end = value.start + at, value.start + at + len(entry.module)
-        edits = [Edit(value.source.name, start, end, _right_class(entry, right_name))] if at >= 0 else None
-        yield finding("jaas-module", value, owner, text, edits, f"...{right_name} required ...;")
+        edits = [Edit(value.source.name, start, end, wanted)] if at >= 0 else None
+        yield finding("jaas-module", value, owner, text, edits, f"{wanted} required ...;")
         return
     if not entry.mechanisms or mechanism in entry.mechanisms:
         return
@@ -135,25 +138,21 @@ def _check_module(
     yield finding("jaas-module", value, owner, text, None, line)
 
 
-def _right_name(entry: JaasEntry) -> str:
-    """Return the end of the class's right name, if it names one of Kafka's modules in a wrong package."""
-    package, name = entry.module.rpartition(".")[::2]
-    right_name = _IN_PACKAGES.get(name, "")
-    right = f"org.apache.kafka.common.security.{right_name}"
+def right_class(module: str) -> str:
+    """Return the right class, if this is one of Kafka's login modules in a wrong package; a shaded one stays so."""
+    package, name = module.rpartition(".")[::2]
+    in_package = _IN_PACKAGES.get(name, "")
+    right = f"org.apache.kafka.common.security.{in_package}"
     # A shaded class has more before its name than a misspelt one.
-    is_misspelt = entry.module != right and bool(get_close_matches(entry.module, [right], 1, 0.96))
-    is_wrong = _KAFKAS_PACKAGE.fullmatch(package) and not entry.module.endswith(f".{right_name}")
-    return right_name if right_name and (is_wrong or is_misspelt) else ""
+    is_misspelt = module != right and bool(get_close_matches(module, [right], 1, 0.96))
+    is_wrong = _OTHER_PACKAGE.fullmatch(package) and not module.endswith(f".{in_package}")
+    if not in_package or not (is_wrong or is_misspelt):
+        return ""
+    return f"kafkashaded.{right}" if module.startswith("kafkashaded.") else right
 
 
-def _right_class(entry: JaasEntry, right_name: str) -> str:
-    """Return the right class; a shaded one stays so."""
-    shade = "kafkashaded." if entry.module.startswith("kafkashaded.") else ""
-    return f"{shade}org.apache.kafka.common.security.{right_name}"
-
-
-def _no_class(entry: JaasEntry) -> str:
-    return f"Kafka has no class {entry.module}: {entry.module.rpartition('.')[2]} is in another package"
+def no_class(module: str) -> str:
+    return f"Kafka has no class {module}, but {right_class(module)}"
 
 
 def _lacks_own_user(entry: JaasEntry) -> bool:
@@ -199,14 +198,12 @@ def _check_file(source: SourceFile) -> Iterator[LintDiagnostic]:
         yield finding(_RULES[error.mistake], SourceLocation(source, index), source, text, edits, line)
         return
     for entry in entries:
-        if right_name := _right_name(entry):
+        if wanted := right_class(entry.module):
             start, end = entry.index, entry.index + len(entry.module)
             is_written = source.text[start:end] == entry.module
-            edits = [Edit(source.name, start, end, _right_class(entry, right_name))] if is_written else None
-            text = _no_class(entry)
-            yield finding(
-                "jaas-module", SourceLocation(source, start), source, text, edits, f"...{right_name} required ...;"
-            )
+            edits = [Edit(source.name, start, end, wanted)] if is_written else None
+            text = no_class(entry.module)
+            yield finding("jaas-module", SourceLocation(source, start), source, text, edits, f"{wanted} required ...;")
         if entry.section.rpartition(".")[2] == "KafkaServer" and _lacks_own_user(entry):
             line = 'user_NAME="..." of the username'
             yield finding("jaas-own-user", SourceLocation(source, entry.index), source, _no_user(entry), None, line)

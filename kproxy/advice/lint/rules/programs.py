@@ -35,6 +35,8 @@ _DEFAULTS = (
     ("obsidiandynamics/kafdrop", "KAFKA_BROKERCONNECT", "localhost:9092"),
 )
 
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
+
 
 def check(setup: Setup) -> Iterator[LintDiagnostic]:
     """Report containers that lack the variable with the bootstrap servers."""
@@ -48,6 +50,8 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
             if re.fullmatch(pattern, name) and not container.environment.keys() & set(names):
                 yield _missing(container, container.image, names)
         yield from _check_http(container)
+        if re.fullmatch("obsidiandynamics/kafdrop", name):
+            yield from _check_base64(container)
         for pattern, variable, default in _DEFAULTS:
             if re.fullmatch(pattern, name) and variable not in container.environment:
                 text = f"{variable} is missing, which means {default}, the container itself"
@@ -65,6 +69,16 @@ def _check_http(container: Container) -> Iterator[LintDiagnostic]:
                 url = f"http://{entry.rpartition('://')[2]}"
                 edits = value.replace_entry(index, url)
                 yield finding("listener-syntax", value, container, text, edits, f"{name}: {url}", why=why)
+
+
+def _check_base64(container: Container) -> Iterator[LintDiagnostic]:
+    """Report files of Kafdrop that are no base64: it decodes these variables into its files."""
+    for name in ("KAFKA_PROPERTIES", "KAFKA_TRUSTSTORE", "KAFKA_KEYSTORE"):
+        value = container.environment.get(name)
+        if value is not None and value.is_known and not _BASE64.fullmatch(value.text):
+            why = "Kafdrop decodes it as base64 into a file, and ignores what this gives."
+            line = f"{name}: <output of base64 for the file>"
+            yield finding("variable-refused", value, container, f"{name} is no base64", None, line, why=why)
 
 
 def _missing(container: Container, image: ConfigValue, names: Sequence[str]) -> LintDiagnostic:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.advice.lint import properties
+from kproxy.advice.lint import fixes, properties
 from kproxy.advice.lint.compose import parse_short_ports
 from kproxy.advice.lint.endpoint import host_kind
+from kproxy.advice.lint.linter import LintOptions
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
@@ -248,6 +249,80 @@ def test_redpanda_on_all_addresses_should_say_what_it_advertises() -> None:
         )
     ]
     assert list(report({"redpanda.yaml": listener.replace("0.0.0.0", "10.0.0.5")}).findings) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ("bootstrap-servers: kafka.example.com:9093", True),
+        ("bootstrap-servers: kafka.example.com:9092", False),
+        ("bootstrap-servers: kafka.example.com:9093\n    security.protocol: SSL", False),
+        ("bootstrap-servers: kafka.example.com:9093\n    ssl.bundle: kafka", False),
+        ("client-id: shop", False),
+    ],
+)
+def test_spring_does_not_derive_tls_from_a_store(settings: str, found: bool) -> None:
+    text = f"spring:\n  kafka:\n    {settings}\n    ssl.trust-store-location: file:trust.jks\n"
+    rules = [one.rule for one in report({"application.yml": text}).findings]
+    assert rules == (["client-protocol"] if found else [])
+
+
+@pytest.mark.parametrize("key", ["spring.kafka.jaas.login-module", "spring.cloud.stream.kafka.binder.jaas.loginModule"])
+def test_a_login_module_of_spring_is_a_class_of_kafka(key: str) -> None:
+    wrong = f"{key}=com.sun.security.auth.module.ScramLoginModule"
+    found = report({"application.properties": f"spring.kafka.bootstrap-servers=kafka.example.com:9092\n{wrong}\n"})
+    right = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    assert [(one.rule, one.text.rpartition(" ")[2]) for one in found.findings] == [("jaas-module", right)]
+    after = fixes.fix(found, LintOptions()).after
+    assert (list(after.findings), f"{key}={right}" in after.sources[0].text) == ([], True)
+
+
+def test_compose_makes_names_of_the_project() -> None:
+    for host, rules in (
+        ("shop-kafka-1", ["loopback-advertised"]),
+        ("shop_kafka_1", ["loopback-advertised"]),
+        ("shop-kafka-app", []),
+        ("kafka-1", []),
+    ):
+        app = f"  app:\n    image: my/app\n    environment:\n      BOOTSTRAP_SERVERS: {host}:9092\n"
+        assert [one.rule for one in report({"compose.yml": f"{PLAIN}{app}"}).findings] == rules
+
+
+@pytest.mark.parametrize(
+    ("variable", "rules"),
+    [
+        ("KAFKA_BROKER_ID: 1", ["variable-missing"]),
+        ("KAFKA_ADVERTISED_HOST_NAME: 10.0.0.5", []),
+        ("HOSTNAME_COMMAND: hostname", []),
+        ("KAFKA_LISTENERS: PLAINTEXT://:9092", ["canonical-host-name"]),
+        ("KAFKA_LISTERNERS: PLAINTEXT://:9092", ["variable-spelling"]),
+    ],
+)
+def test_wurstmeisters_image_requires_listeners_or_a_host(variable: str, rules: list[str]) -> None:
+    service = "    image: wurstmeister/kafka:2.13-2.8.1\n    ports: ['9092:9092']\n"
+    text = (
+        f"services:\n  kafka:\n{service}    environment:\n      KAFKA_ZOOKEEPER_CONNECT: zoo:2181\n      {variable}\n"
+    )
+    assert [one.rule for one in report({"compose.yml": text}).findings] == rules
+
+
+def test_a_container_that_is_called_localhost_advertises_it() -> None:
+    text = examples.COMPOSE["Bitnami with ZooKeeper"]
+    for line in ("LISTENERS=CLIENT", "ADVERTISED_LISTENERS=", "PROTOCOL_MAP=", "INTER_BROKER"):
+        text = "\n".join(other for other in text.split("\n") if line not in other)
+    text = text.replace("9093:9093", "9092:9092")
+    assert [one.rule for one in report({"compose.yml": text}).findings] == ["canonical-host-name"]
+    named = text.replace("    ports:", "    hostname: localhost\n    ports:")
+    assert list(report({"compose.yml": named}).findings) == []
+
+
+def test_kafdrop_takes_its_files_as_base64() -> None:
+    service = (
+        "    image: obsidiandynamics/kafdrop\n    environment:\n      KAFKA_BROKERCONNECT: kafka.example.com:9093\n"
+    )
+    for value, rules in (("./kafka.properties", ["variable-refused"]), ("c2VjdXJpdHk9U1NMCg==", []), ("${FILE}", [])):
+        text = f"services:\n  drop:\n{service}      KAFKA_PROPERTIES: {value}\n"
+        assert [one.rule for one in report({"compose.yml": text}).findings] == rules
 
 
 def test_a_service_with_replicas_counts_as_several_brokers() -> None:

@@ -75,11 +75,13 @@ def check_properties(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 def check_quotes(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Report values in quotes in a list of variables, which belong to the value there."""
-    for name, value in broker.settings.items():
+    listeners = [broker.settings.get(key) for key in ("listeners", "advertised.listeners")]  # they have their own rule
+    for name, value in islice(broker.environment.items(), _MOST_VARIABLES):
         is_quoted = value.layout is LineLayout.ITEM and re.fullmatch(r"""(["']).*\1""", value.text)
-        if is_quoted and name not in ("listeners", "advertised.listeners"):  # these have a rule of their own
+        if is_quoted and name.startswith("KAFKA_") and not any(value is other for other in listeners):
             text = f"the quotes are a part of the value of {value.key}"
-            yield finding("variable-quotes", value, broker, text, value.replace(value.text[1:-1]))
+            line = f"- {value.key}=<the same without quotes>"  # it may be a secret
+            yield finding("variable-quotes", value, broker, text, value.replace(value.text[1:-1]), line)
 
 
 def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:

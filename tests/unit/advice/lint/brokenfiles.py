@@ -1029,6 +1029,18 @@ CASES = [
         also=frozenset({"voter-address"}),
     ),
     Case(
+        "options of Java with their quotes",
+        {
+            "compose.yml": changed(
+                ONE_NODE_LIST, "      - KAFKA_NODE_ID", '      - KAFKA_OPTS="-Dx=y"\n      - KAFKA_NODE_ID'
+            )
+        },
+        "variable-quotes",
+        "KAFKA_OPTS",
+        "- KAFKA_OPTS=<the same without quotes>",
+        gone=False,
+    ),
+    Case(
         "keys of a service among the services",
         {"compose.yml": f"{PLAIN}  environment: [KAFKA_NUM_PARTITIONS=3]\n"},
         "syntax",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -41,10 +41,53 @@ def parse(text: str, *, single: bool = False) -> list[yaml.Node]:
     """Return the roots of all documents, or of a `single` one. Raises YamlError."""
     try:
         deque(_bounded_events(text, _MOST_NODES), 0)
-        roots = [yaml.compose(text, Loader=_Loader)] if single else yaml.compose_all(text, Loader=_Loader)
-        return [root for root in roots if root is not None]
+        return [root for root in _composed(text, single) if root is not None]
     except yaml.YAMLError as error:
         raise _explained(text, error) from None
+
+
+def _composed(text: str, single: bool) -> Sequence[yaml.Node | None]:
+    try:
+        return [yaml.compose(text, Loader=_Loader)] if single else list(yaml.compose_all(text, Loader=_Loader))
+    except yaml.composer.ComposerError as error:
+        if "duplicate anchor" not in str(error.context):
+            raise
+    composer = _EventComposer(_bounded_events(text, _MOST_NODES))
+    return [composer.get_single_node()] if single else composer.roots()
+
+
+class _EventComposer(yaml.composer.Composer, yaml.resolver.Resolver):
+    """Makes nodes of events as PyYAML does, but allows an anchor twice.
+
+    An alias then means the last node before it that has the anchor (YAML 1.2, section 3.2.2.2). PyYAML refuses it.
+    """
+
+    def __init__(self, given: Iterator[yaml.Event]) -> None:
+        yaml.composer.Composer.__init__(self)
+        yaml.resolver.Resolver.__init__(self)
+        self.waiting = deque(given)
+
+    def roots(self) -> list[yaml.Node | None]:
+        self.get_event()  # the start of the stream
+        roots = []
+        while not self.check_event(yaml.StreamEndEvent):
+            roots.append(self.compose_document())
+        return roots
+
+    def check_event(self, *kinds: type[yaml.Event]) -> bool:
+        return bool(self.waiting) and (not kinds or isinstance(self.waiting[0], kinds))
+
+    def peek_event(self) -> yaml.Event:
+        return self.waiting[0]
+
+    def get_event(self) -> yaml.Event:
+        return self.waiting.popleft()
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        if not isinstance(event, yaml.AliasEvent):
+            self.anchors.pop(getattr(event, "anchor", None), None)
+        return super().compose_node(parent, index)
 
 
 def events(text: str, most: int) -> Iterator[yaml.Event]:

@@ -93,7 +93,7 @@ class _ServiceReader:
                 if network[key]
             ),
             depends_on=frozenset([*node["depends_on"].mapping, *(item.text for item in node["depends_on"].items)]),
-            is_complete=not (node["env_file"] or node["extends"] or node["entrypoint"]),
+            is_complete=not (node["env_file"] or node["extends"] or node["entrypoint"] or self.has_own_program(node)),
             has_extra_hosts=bool(node["extra_hosts"] or node["domainname"]),
         )
         self.setup.containers.append(service)
@@ -166,6 +166,12 @@ class _ServiceReader:
             )
         )
         return True
+
+    def has_own_program(self, node: YamlNode) -> bool:
+        """Check whether the command of a service is a shell's that does not start what its image starts."""
+        command = [item.text for item in (node["command"], *node["command"].items)]
+        is_shell = any(re.match(r"(?:/bin/)?(?:ba)?sh\b", word) for word in command)
+        return is_shell and not any("/docker/run" in word or "entrypoint" in word for word in command)
 
     def starts_broker(self, node: YamlNode) -> bool:
         """Check whether the command of a service is one that starts a broker."""

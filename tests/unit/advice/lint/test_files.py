@@ -16,6 +16,7 @@ from kproxy.advice.lint.linter import LintOptions
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
+from kproxy.base import yamltree
 from kproxy.base.diagnostic import Severity
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.broken import ONE_NODE, PLAIN, STRIMZI, STRIMZI_1, changed
@@ -323,6 +324,28 @@ def test_kafdrop_takes_its_files_as_base64() -> None:
     for value, rules in (("./kafka.properties", ["variable-refused"]), ("c2VjdXJpdHk9U1NMCg==", []), ("${FILE}", [])):
         text = f"services:\n  drop:\n{service}      KAFKA_PROPERTIES: {value}\n"
         assert [one.rule for one in report({"compose.yml": text}).findings] == rules
+
+
+def test_an_anchor_may_be_given_twice() -> None:
+    """An alias then means the last one before it. Anchors end with their document."""
+    for single in (True, False):
+        root = yamltree.parse("a: &x 1\nb: &x [2]\nc: *x\nd: &x 3\ne: *x\n", single=single)[0]
+        assert yamltree.as_values(root) == {"a": "1", "b": ["2"], "c": ["2"], "d": "3", "e": "3"}
+    with pytest.raises(yamltree.YamlError, match="undefined alias"):
+        yamltree.parse("a: &x 1\nb: &x 2\n---\nc: *x\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("bash -c 'echo 1'", []),
+        ("[bash, -c, 'confluent-hub install x && /etc/confluent/docker/run']", ["variable-missing"]),
+        ("", ["variable-missing"]),
+    ],
+)
+def test_a_shell_in_place_of_an_images_own_program(command: str, rules: list[str]) -> None:
+    text = f"services:\n  a:\n    image: confluentinc/cp-schema-registry:7.0.0\n    command: {command}\n"
+    assert [one.rule for one in report({"compose.yml": text}).findings] == rules
 
 
 def test_a_service_with_replicas_counts_as_several_brokers() -> None:

@@ -36,7 +36,7 @@ class LineLayout(Enum):
 
 
 _MOST_ENTRIES = 200
-_PLACEHOLDER = re.compile(r"[{<]|\$[A-Za-z_]|@\w+@|%\w+%")
+_PLACEHOLDER = re.compile(r"[{<]|\$[A-Za-z_]|@\w+@|%\w+%|(?:^|,\s*):[A-Z_]+:")
 _LEAD = re.compile(r"(?:\s|\\(?:\r\n|\n|\r))*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
 

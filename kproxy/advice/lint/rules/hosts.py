@@ -124,11 +124,12 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiag
             host, port = setup.advertise or "localhost", str(unnamed[endpoint.name] or port)
         entries.append(f"{endpoint.name}://{host}:{port}")
     pair = (broker.variable_for(name), ",".join(entries))
-    text, error = f"{name} is missing: the broker takes its container's own name", Severity.ERROR
+    text = f"{name} is missing: the broker takes its container's own name, and clients outside cannot use it"
     edits = listeners.insert_after([pair]) if listeners is not None else None
     place = listeners or (broker.container and broker.container.image) or broker.location
     line = broker.line(name, pair[1])
-    yield finding("canonical-host-name", place, broker, text, edits, line, severity=error, why=_CONTAINER_NAME)
+    # Containers may be all that uses it: Bitnami's own example is so.
+    yield finding("canonical-host-name", place, broker, text, edits, line, why=_CONTAINER_NAME)
 
 
 def published_without_name(broker: BrokerConfig) -> dict[str, int | None]:

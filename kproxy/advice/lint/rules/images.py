@@ -98,7 +98,9 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
         # Without the prefix, accept only names that no other program uses.
         return broker.variable_for(key) if key is not None and "listener" in key else None
     if key is None:
-        key = next((by_bare_name[name] for name in get_close_matches(bare, by_bare_name, 1, 0.9)), None)
+        close = get_close_matches(bare, by_bare_name, 1, 0.9)
+        # A word before a name makes it another setting, such as ldap.ssl.truststore.location of Confluent's server.
+        key = next((by_bare_name[name] for name in close if not bare.endswith(f"_{name}")), None)
     return broker.variable_for(key) if key is not None else None
 
 

@@ -266,18 +266,6 @@ compose PLAIN published-port-differs: the host is a variable, and the port is wr
 ~localhost:9092 => ${HOST_IP}:9093
 @ADVERTISED
 >KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://${HOST_IP}:9092
-compose BITNAMI_OLD canonical-host-name: Bitnami's image without a name to advertise
--      - KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093\n
-@KAFKA_CFG_LISTENERS
->- KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093
-compose BITNAMI_OLD canonical-host-name kept also=container-name-advertised: Bitnami's image without listeners
--      - KAFKA_CFG_ADVERTISED_LISTENERS=CLIENT://kafka:9092,EXTERNAL://localhost:9093\n
--      - KAFKA_CFG_LISTENERS=CLIENT://:9092,EXTERNAL://:9093\n
--      - KAFKA_CFG_INTER_BROKER_LISTENER_NAME=CLIENT\n
--      - KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP=CLIENT:PLAINTEXT,EXTERNAL:PLAINTEXT\n
-~"9093:9093" => "9092:9092"
-@bitnami/kafka:3.2
->KAFKA_CFG_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
 compose ONE_NODE port-not-published: no port is published
 ~- '9092:9092' => - '8080:8080'
 @KAFKA_ADVERTISED

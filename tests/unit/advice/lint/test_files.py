@@ -307,14 +307,30 @@ def test_wurstmeisters_image_requires_listeners_or_a_host(variable: str, rules: 
     assert [one.rule for one in report({"compose.yml": text}).findings] == rules
 
 
-def test_a_container_that_is_called_localhost_advertises_it() -> None:
+def test_bitnamis_image_without_a_name_to_advertise() -> None:
+    """Its own example is so, and serves containers."""
     text = examples.COMPOSE["Bitnami with ZooKeeper"]
-    for line in ("LISTENERS=CLIENT", "ADVERTISED_LISTENERS=", "PROTOCOL_MAP=", "INTER_BROKER"):
-        text = "\n".join(other for other in text.split("\n") if line not in other)
-    text = text.replace("9093:9093", "9092:9092")
-    assert [one.rule for one in report({"compose.yml": text}).findings] == ["canonical-host-name"]
-    named = text.replace("    ports:", "    hostname: localhost\n    ports:")
+    lines = [line for line in text.split("\n") if "ADVERTISED_LISTENERS=" not in line]
+    found = report({"compose.yml": "\n".join(lines)})
+    assert [(one.rule, one.severity) for one in found.findings] == [("canonical-host-name", Severity.NOTE)]
+    right = "CLIENT://kafka:9092,EXTERNAL://localhost:9093"
+    assert found.findings[0].corrected_lines(found.sources)[-1].strip() == f"- KAFKA_CFG_ADVERTISED_LISTENERS={right}"
+    lines = [line for line in lines if not re.search("LISTENERS=CLIENT|PROTOCOL_MAP=|INTER_BROKER", line)]
+    plain = "\n".join(lines).replace("9093:9093", "9092:9092")
+    found = report({"compose.yml": plain})
+    assert [(one.rule, one.severity, one.fix) for one in found.findings] == [
+        ("canonical-host-name", Severity.NOTE, ("KAFKA_CFG_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",))
+    ]
+    named = plain.replace("    ports:", "    hostname: localhost\n    ports:")
     assert list(report({"compose.yml": named}).findings) == []
+
+
+def test_a_word_before_a_name_makes_another_setting() -> None:
+    word = "KAFKA_LDAP_SSL_TRUSTSTORE_LOCATION"
+    text = changed(PLAIN, "KAFKA_NODE_ID: 1", f"KAFKA_NODE_ID: 1\n      {word}: /x")
+    assert list(report({"compose.yml": text}).findings) == []
+    text = text.replace(word, "KAFKA_SSL_TRUSTSTORE_LOCATIONS")
+    assert [one.rule for one in report({"compose.yml": text}).findings] == ["variable-spelling"]
 
 
 def test_kafdrop_takes_its_files_as_base64() -> None:

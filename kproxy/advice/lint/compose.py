@@ -95,6 +95,7 @@ class _ServiceReader:
             depends_on=frozenset([*node["depends_on"].mapping, *(item.text for item in node["depends_on"].items)]),
             is_complete=not (node["env_file"] or node["extends"] or node["entrypoint"] or self.has_own_program(node)),
             has_extra_hosts=bool(node["extra_hosts"] or node["domainname"]),
+            has_docker_socket=any("/docker.sock" in target for target in self.mounts(node)),
         )
         self.setup.containers.append(service)
         self.setup.interpolated.append(service.environment)
@@ -179,10 +180,14 @@ class _ServiceReader:
         words = [item.text for part in parts for item in (part, *part.items)]
         return any(_STARTS_BROKER.search(word) for word in words)
 
+    def mounts(self, node: YamlNode) -> list[str]:
+        """Return the volumes of a service, and the paths of those that are mappings."""
+        return [text for item in node["volumes"].items for text in (item.text, item["target"].text)]
+
     def has_external_settings(self, node: YamlNode, family: ImageFamily, where: str) -> bool:
         """Check whether some settings are in files that kproxy has not been given."""
         sources = ["env_file"] if node["env_file"] else []
-        targets = [text for item in node["volumes"].items for text in (item.text, item["target"].text)]
+        targets = self.mounts(node)
         if any(_MOUNTED.get(family, "server.properties") in target for target in targets):
             sources.append("a mounted file")
         if any(target.endswith(".sh") for target in targets):

@@ -61,6 +61,8 @@ class Container:
     """The services that start before it."""
     has_extra_hosts: bool = False
     """True if the file gives it addresses for further names."""
+    has_docker_socket: bool = False
+    """True if it can ask Docker, for example at which port of the host it is published."""
     linked_services: frozenset[str] = frozenset()
     """The Services of Kubernetes for which the container gets variables."""
 

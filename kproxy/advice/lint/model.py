@@ -147,7 +147,9 @@ class BrokerConfig:
         """The entries of `advertised.listeners`; without this setting, what Kafka advertises instead."""
         value = self.settings.get("advertised.listeners") or self.defaults.get("advertised.listeners")
         if value is None and self.takes_advertised_host and (host := self.settings.get("advertised.host.name")):
-            port = self.get("advertised.port") or self.get("port") or "9092"
+            # wurstmeister's image asks Docker for the port, if it can.
+            asks = self.container is not None and self.container.has_docker_socket
+            port = self.get("advertised.port") or ("{docker port}" if asks else self.get("port") or "9092")
             value = replace(host, text=f"PLAINTEXT://{host.text}:{port}", style=ValueStyle.FIXED)
         return parse_endpoints(value)[0] if value is not None else self.for_clients(self.listeners)
 

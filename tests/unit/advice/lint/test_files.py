@@ -325,6 +325,23 @@ def test_bitnamis_image_without_a_name_to_advertise() -> None:
     assert list(report({"compose.yml": named}).findings) == []
 
 
+def test_wurstmeisters_image_asks_docker_for_its_port() -> None:
+    variables = "KAFKA_ADVERTISED_HOST_NAME: 10.0.0.5\n      KAFKA_ZOOKEEPER_CONNECT: zoo:2181\n"
+    text = (
+        f"services:\n  kafka:\n    image: wurstmeister/kafka\n    ports: ['9092']\n    environment:\n      {variables}"
+    )
+    assert [one.rule for one in report({"compose.yml": text}).findings] == ["published-port-random"]
+    for mount in (
+        "/var/run/docker.sock:/var/run/docker.sock:ro",
+        "{type: bind, source: /x, target: /var/run/docker.sock}",
+    ):
+        found = report({"compose.yml": f"{text}    volumes:\n      - {mount}\n"})
+        assert list(found.findings) == []
+    text += "      KAFKA_ADVERTISED_PORT: 9093\n    volumes: ['/var/run/docker.sock:/var/run/docker.sock']\n"
+    found = report({"compose.yml": text.replace("['9092']", "['9094:9092']")})
+    assert [one.rule for one in found.findings] == ["published-port-differs"]
+
+
 def test_a_word_before_a_name_makes_another_setting() -> None:
     word = "KAFKA_LDAP_SSL_TRUSTSTORE_LOCATION"
     text = changed(PLAIN, "KAFKA_NODE_ID: 1", f"KAFKA_NODE_ID: 1\n      {word}: /x")

@@ -159,7 +159,7 @@ class _SetupReader:
         elif kind is None:
             kinds = ", ".join(file_kind.value for file_kind in FileKind)
             self.unreadable[source.name] = f"is no file that kproxy knows; with --as you can say what it is ({kinds})"
-        elif _TEMPLATE_LINE.search(source.text):
+        elif kind is not FileKind.HELM and _TEMPLATE_LINE.search(source.text):  # values may have parts of templates
             self.unreadable[source.name] = "is a template; give kproxy the file that is made of it"
         elif kind in _YAML or (kind is FileKind.APPLICATION and _is_yaml(source)):
             self.read_yaml(source, kind)

@@ -461,6 +461,15 @@ def test_a_template_is_not_judged(text: str) -> None:
     assert "is a template" in read.unreadable["x.properties"]
 
 
+def test_values_with_a_part_of_a_template_are_judged() -> None:
+    """Bitnami's own values have one."""
+    text = "replicaCount: 3\nexternalAccess: {enabled: true, service: {type: NodePort}}\nlisteners: {}\nconfig: |\n"
+    found = report({"values.yaml": f"{text}  {{{{- if .Values.x }}}}\n  a=b\n  {{{{- end }}}}\n"})
+    assert (found.unreadable, [one.rule for one in found.findings]) == ({}, ["chart-external-access"])
+    found = report({"values.yaml": f"{{{{- if .Values.x }}}}\n{text}{{{{- end }}}}\n"})
+    assert "is a template" in found.unreadable["values.yaml"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

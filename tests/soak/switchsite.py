@@ -328,6 +328,10 @@ class Site:
                 found = [*the_same(logs[kind], active(kind))]
                 found += written(lines, logs[kind][active(kind)], exact=kind.exact)
             problems += [f"{kind.name}: {one}" for one in found[:10]]
+            if found:  # what shows why
+                (self.directory / f"{kind.id}-lines").write_text("\n".join(lines))
+                for cluster, log in logs.get(kind, {}).items():
+                    (self.directory / f"{kind.id}-log-{cluster}").write_text("\n".join(map(str, log)))
         for app in self.apps:
             problems += [f"{app.name}: {one}" for one in [*app.judge()][:10]]
         self.say(f"problems: {problems}")

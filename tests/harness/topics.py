@@ -47,8 +47,8 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
 def delete_topics(bootstrap: str, *names: str) -> None:
     """Delete topics, and wait until no broker knows them or keeps a replica of them.
 
-    A broker's metadata forgets a topic before its replicas go. What a producer sends in between to a topic that is
-    made anew may be acknowledged by the replica of the old one, and is gone with it.
+    A broker's metadata forgets a topic before its replicas go. If a test then creates a topic with the same name, the
+    replica of the old topic may acknowledge a record, which is lost with it.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_topics([*names]).values():
@@ -59,7 +59,7 @@ def delete_topics(bootstrap: str, *names: str) -> None:
 
 
 def _replicated_topics(client: KafkaAdminClient) -> set[str]:
-    """Return the topics of which any broker has a replica."""
+    """Return the names of the topics that have a replica on any broker."""
     return {
         topic["name"]
         for broker in client.describe_log_dirs()

@@ -28,7 +28,7 @@ _STARTS_BROKER = re.compile(r"server-start|start-kafka|entrypoint\.sh|/(docker|k
 _LISTENING = re.compile(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS|KAFKA_ADVERTISED_HOST_NAME")
 # The variables of images that are made from wurstmeister's.
 _OLD = {"KAFKA_ADVERTISED_HOST_NAME", "KAFKA_ZOOKEEPER_CONNECT"}
-# Keys of a service, none of which is a likely name for one.
+# Keys of a service. No service is likely to be called so.
 _SERVICE_KEYS = ("environment", "volumes", "ports", "networks", "depends_on", "image", "command", "env_file", "restart")
 # The directories from which images read further settings.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}

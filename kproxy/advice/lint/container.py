@@ -66,14 +66,13 @@ class Container:
     linked_services: frozenset[str] = frozenset()
     """The Services of Kubernetes for which the container gets variables."""
 
-    def is_called(self, host: str) -> bool:
-        """Check whether other containers know this one by a name, such as the one that Compose makes of its project's.
+    def has_name(self, host: str) -> bool:
+        return host.lower() in {name.lower() for name in self.names}
 
-        Compose names a container PROJECT-SERVICE-NUMBER, and with underscores before its version 2.
-        """
+    def may_be_named(self, host: str) -> bool:
+        """Check for the name that Compose makes: PROJECT-SERVICE-NUMBER, with underscores before its version 2."""
         made = rf".+([-_]){re.escape(self.name.lower())}\1\d+"
-        is_made = self.platform is Platform.COMPOSE and bool(re.fullmatch(made, host.lower()))
-        return is_made or host.lower() in {name.lower() for name in self.names}
+        return self.platform is Platform.COMPOSE and bool(re.fullmatch(made, host.lower()))
 
     def shares_network_with(self, other: Container) -> bool:
         if Platform.KUBERNETES in (self.platform, other.platform):

@@ -233,6 +233,12 @@ class Setup:
     advertise: str = ""
     """The host by which clients reach the brokers; empty if the user has not named it."""
 
+    def leads_to(self, host: str, container: Container) -> bool:
+        """Check whether a name is a container's in its network. A name that a file gives wins over a made one."""
+        if container.has_name(host):
+            return True
+        return container.may_be_named(host) and not any(other.has_name(host) for other in self.containers)
+
     def add_unchecked(self, text: str) -> None:
         if text not in self.unchecked:
             self.unchecked.append(text)

@@ -9,14 +9,14 @@ kraft          roles, the controllers' listener, voters, settings left over from
 cluster        several brokers of one cluster: ids, voters, addresses, replicas
 containers     advertised addresses, compared with published ports and the other containers
 images         variables of container images
-programs       variables that programs other than brokers require
+programs       variables of programs other than brokers
 interpolation  dollar signs in variables
 security       SASL and TLS of listeners
 jaas           login modules and their options
 clients        bootstrap servers, protocols and mechanisms of clients
 clientnames    settings of the other client library, and types of stores
 clouds         what the address of a cloud demands
-frameworks     names of settings that Spring or Quarkus does not know
+frameworks     settings that Spring or Quarkus does not know or use
 connectors     settings of connectors that were renamed
 operators      Strimzi's and CFK's resources, and charts
 """

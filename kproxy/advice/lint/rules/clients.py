@@ -42,7 +42,7 @@ def check(client: ClientConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_worker(client)
     servers = client.settings.get("bootstrap.servers")
     if servers is not None and not servers.is_known and not client.servers:
-        setup.add_unchecked(f"{client.name}: {servers.text}: a placeholder or a variable without a value here")
+        setup.add_unchecked(f"{client.name}: {servers.key}: a placeholder or a variable without a value here")
     reached: list[tuple[BrokerConfig, ListenerEndpoint]] = []
     for server in client.servers:
         if server.port in _ZOOKEEPER_PORTS:
@@ -177,7 +177,9 @@ class _BootstrapLookup:
     def find_listener(self) -> _LookupResult:
         server, setup, brokers = self.server, self.setup, self.setup.brokers
         host = server.host.lower()
-        named = [broker for broker in brokers if broker.container is not None and broker.container.is_called(host)]
+        named = [
+            broker for broker in brokers if broker.container is not None and setup.leads_to(host, broker.container)
+        ]
         if named and not self.uses_host_network:
             return self.find_in_network(named[0])
         if host_kind(host) is HostKind.LOOPBACK or host in _ON_HOST:

@@ -41,7 +41,7 @@ def clients_of(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, B
             continue
         for server in client.servers:
             listener = next((endpoint for endpoint in broker.listeners if endpoint.port == server.port), None)
-            if broker.container.is_called(server.host) and listener is not None:
+            if listener is not None and setup.leads_to(server.host, broker.container):
                 results.append((client, server, listener))
     return results
 
@@ -69,7 +69,7 @@ class _ContainerCheck:
             if advertised.host in self.container.names:
                 yield from self.check_container_name(advertised, listener, value)
             elif advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME) or (
-                # Whatever the variable's value: inside the network, the listener's own port would be advertised.
+                # Clients inside need the listener's port, and those outside the published one, whatever the host is.
                 advertised.kind is HostKind.UNKNOWN and advertised.port != listener.port
             ):
                 yield from self.check_published(advertised, listener, value)

@@ -127,17 +127,20 @@ def check_confluent(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 
 def check_wurstmeister(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
+    """Report a container without the listeners that its image requires."""
+    if not lacks_listeners(broker):
+        return
     right = {broker.variable_for(key): key for key in KNOWN}
     words = islice(broker.environment, _MOST_VARIABLES)
-    is_misspelt = any(_likely_variable(broker, word, right) == "KAFKA_LISTENERS" for word in words)
-    if lacks_listeners(broker) and not is_misspelt:
+    # `check_spelling` reports a misspelt one.
+    if all(_likely_variable(broker, word, right) != "KAFKA_LISTENERS" for word in words):
         line = f"PLAINTEXT://:{broker.get('port') or 9092}"
         edits = broker.set_or_add("listeners", line, "advertised.listeners") if broker.copies == 1 else None
         yield _missing_variable(broker, "KAFKA_LISTENERS", line, edits)
 
 
 def lacks_listeners(broker: BrokerConfig) -> bool:
-    """Check for a container of wurstmeister's that ends for want of listeners.
+    """Check for a container of wurstmeister's image that ends because it has no listeners.
 
     Source: start-kafka.sh (github.com/wurstmeister/kafka-docker) since April 2018, which is Kafka 1.1.
     """

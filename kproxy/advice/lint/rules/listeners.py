@@ -125,7 +125,7 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
 
 
 def _check_redpanda(broker: BrokerConfig, listeners: ConfigValue) -> Iterator[LintDiagnostic]:
-    """Report a redpanda.yaml with listeners on all addresses, of which none is advertised."""
+    """Report a redpanda.yaml that listens on all addresses, and names none to advertise."""
     wild = next((endpoint for endpoint in broker.listeners if endpoint.kind is HostKind.WILDCARD), None)
     if wild is not None:
         text = f"{wild.name} listens on {wild.host}, and advertised_kafka_api is missing"

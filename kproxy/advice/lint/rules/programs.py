@@ -1,4 +1,4 @@
-"""Rules for containers of programs that use Kafka: the variables that their images require.
+"""Rules for containers of programs that use Kafka: the variables that their images require or refuse.
 
 Sources: the `configure` scripts of Confluent's images (github.com/confluentinc/kafka-images, schema-registry-images,
 kafka-rest-images, ksql-images), Debezium's `docker-entrypoint.sh` (github.com/debezium/container-images), and the
@@ -35,11 +35,12 @@ _DEFAULTS = (
     ("obsidiandynamics/kafdrop", "KAFKA_BROKERCONNECT", "localhost:9092"),
 )
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
+# Possessive: a long value that is none takes no square of its length.
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*+={0,2}\s*")
 
 
 def check(setup: Setup) -> Iterator[LintDiagnostic]:
-    """Report containers that lack the variable with the bootstrap servers."""
+    """Report containers that lack a variable which their image requires, and variables that it cannot read."""
     for container in setup.containers:
         if container.image is None or not container.is_complete:
             continue

@@ -218,7 +218,11 @@ def test_a_broker_on_the_network_of_its_host_may_be_in_a_virtual_machine() -> No
 @pytest.mark.parametrize(
     ("servers", "finding", "unchecked"),
     [
-        ("<broker endpoint>", [], "service ksql: <broker endpoint>: a placeholder or a variable without a value here"),
+        (
+            "<broker endpoint>",
+            [],
+            "service ksql: KSQL_BOOTSTRAP_SERVERS: a placeholder or a variable without a value here",
+        ),
         ("kafka", ["bootstrap-syntax"], ""),
     ],
 )
@@ -287,6 +291,16 @@ def test_compose_makes_names_of_the_project() -> None:
     ):
         app = f"  app:\n    image: my/app\n    environment:\n      BOOTSTRAP_SERVERS: {host}:9092\n"
         assert [one.rule for one in report({"compose.yml": f"{PLAIN}{app}"}).findings] == rules
+    # A service has its name for itself.
+    other = (
+        changed(PLAIN, "services:\n", "")
+        .replace("\n  kafka:", "\n  shop-kafka-1:")
+        .replace("@kafka:", "@shop-kafka-1:")
+    )
+    other = other.replace("9092:9092", "9094:9092").replace("//localhost:9092", "//shop-kafka-1:9092")
+    app = "  app:\n    image: my/app\n    environment:\n      BOOTSTRAP_SERVERS: shop-kafka-1:9092\n"
+    found = report({"compose.yml": f"{PLAIN}{other}{app}"})
+    assert "loopback-advertised" not in {one.rule for one in found.findings}, shown(found)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +368,12 @@ def test_kafdrop_takes_its_files_as_base64() -> None:
     service = (
         "    image: obsidiandynamics/kafdrop\n    environment:\n      KAFKA_BROKERCONNECT: kafka.example.com:9093\n"
     )
-    for value, rules in (("./kafka.properties", ["variable-refused"]), ("c2VjdXJpdHk9U1NMCg==", []), ("${FILE}", [])):
+    for value, rules in (
+        ("./kafka.properties", ["variable-refused"]),
+        ("c2VjdXJpdHk9U1NMCg==", []),
+        ("${FILE}", []),
+        (f'"{" " * 300_000}-"', ["variable-refused"]),
+    ):
         text = f"services:\n  drop:\n{service}      KAFKA_PROPERTIES: {value}\n"
         assert [one.rule for one in report({"compose.yml": text}).findings] == rules
 

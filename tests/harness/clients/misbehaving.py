@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from tests.harness.process import Kproxy
 from tests.harness.servers.peers import Peer
@@ -39,14 +39,17 @@ def delaying(target: str, seconds: float) -> Iterator[str]:
 
 @contextmanager
 def sending(proxy: Kproxy, topic: str, partitions: int = 3, **settings: Any) -> Iterator[None]:
-    """Run a librdkafka producer that sends to all partitions, until the end of the block."""
+    """Run a librdkafka producer that sends to all partitions, until the end of the block.
+
+    It goes on after an error of the client, so that a moment without metadata does not end it.
+    """
     stop = threading.Event()
     producer = Producer({"bootstrap.servers": proxy.bootstrap, "linger.ms": 5, "log_level": 0, **settings})
 
     def send() -> None:
         number = 0
         while not stop.is_set():
-            with suppress(BufferError):
+            with suppress(BufferError, KafkaException):
                 producer.produce(topic, b"record %d" % number, partition=number % partitions)
             producer.poll(0)
             number += 1

@@ -31,23 +31,34 @@ Snapshot = dict[str, Any]
 
 
 class Viewer:
-    """Reads `/live` as the page does; `last` is the newest snapshot."""
+    """Reads `/live` as the page does, and connects again when the stream ends; `last` is the newest snapshot."""
 
     def __init__(self, proxy: Kproxy) -> None:
-        host, _, port = proxy.admin.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-        self._socket.sendall(f"GET /live HTTP/1.0\r\nHost: {proxy.admin}\r\n\r\n".encode())
+        self._admin = proxy.admin
+        self._socket = self._connect()
+        self._closed = threading.Event()
         self.last: Snapshot = {}
         self.text = ""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
+    def _connect(self) -> socket.socket:
+        host, _, port = self._admin.rpartition(":")
+        connection = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+        connection.sendall(f"GET /live HTTP/1.0\r\nHost: {self._admin}\r\n\r\n".encode())
+        return connection
+
     def _read(self) -> None:
-        with suppress(OSError), self._socket.makefile("rb") as answer:
-            for line in answer:
-                if line.startswith(b"data: "):
-                    self.text = line.decode()
-                    self.last = json.loads(line[6:])
+        while True:
+            with suppress(OSError), self._socket, self._socket.makefile("rb") as answer:
+                for line in answer:
+                    if line.startswith(b"data: "):
+                        self.text = line.decode()
+                        self.last = json.loads(line[6:])
+            if self._closed.wait(1):
+                return
+            with suppress(OSError):
+                self._socket = self._connect()
 
     def __enter__(self) -> Viewer:
         try:
@@ -58,6 +69,7 @@ class Viewer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed.set()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
@@ -79,7 +91,9 @@ class Viewer:
                 lambda: next((one for one in self.last["findings"] if wanted <= one.items()), None), f"finding {wanted}"
             )
         except AssertionError as error:
-            raise AssertionError(f"{error}; the last snapshot: {json.dumps(self.last)}") from None
+            age = f"{time.time() - self.last['time']:.0f} s"
+            apis = [(of["node"], of["api"], of["requests"], of["p50"]) for of in self.cluster["apis"]]
+            raise AssertionError(f"{error}; {age} ago: {apis}; {json.dumps(self.last['findings'])}") from None
         assert all(found[name] for name in ("title", "text", "why", "check", "advice"))
         return found
 

@@ -20,7 +20,7 @@ from kproxy.dev.devcluster.tools import Programs
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.parts import Part
-from tests.harness.clusters.steady import STEADY
+from tests.harness.clusters.steady import RESTARTED
 from tests.harness.migration.carried import offsets_in_log, positions
 from tests.harness.migration.moving import topics
 from tests.harness.migration.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver, driver_home
@@ -30,7 +30,7 @@ from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import KINDS, PARTITIONS, Clients, Kind
 from tests.soak.switchjudged import Epoch, Log, doubled, read, shared, the_same, written
 
-PROPERTIES = STEADY | {
+PROPERTIES = RESTARTED | {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "transaction.state.log.num.partitions": "4",

@@ -47,13 +47,12 @@ def written(lines: Sequence[str], logs: Sequence[Log], *, exact: bool) -> Iterat
     kept = acked
     committed = [(int(words[1]), int(words[2])) for words in _words(lines, "committed")]
     aborted = [(int(words[1]), int(words[2])) for words in _words(lines, "aborted")]
-    unknown = [(int(words[1]), int(words[2])) for words in _words(lines, "unknown")]
-    if committed or aborted or unknown:
-        kept = _numbers(committed)
+    if committed or aborted:
+        kept = {number for first, last in committed for number in range(first, last + 1)}
         for first, last in aborted:
             if there := [number for number in range(first, last + 1) if number in found]:
                 yield f"the transaction of {first} to {last} was aborted, and {there} are there"
-        yield from _some("of no committed transaction", found.keys() - kept - _numbers(unknown))
+        yield from _some("of no committed transaction", found.keys() - kept)
     yield from _some("acknowledged and lost", kept - found.keys())
     if exact:
         yield from _some("there more than once", {number for number, count in found.items() if count > 1})
@@ -145,10 +144,6 @@ def _went_on(
             f"partition {at}: on {epoch.to} it began with {first[1:]} (offset, number), not with {wanted}: its group"
             f" was at {offset} on {epoch.former}"
         )
-
-
-def _numbers(ranges: Sequence[tuple[int, int]]) -> set[int]:
-    return {number for first, last in ranges for number in range(first, last + 1)}
 
 
 def _words(lines: Sequence[str], word: str) -> Iterator[list[str]]:

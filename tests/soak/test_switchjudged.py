@@ -69,12 +69,6 @@ def test_transactions() -> None:
     assert wrote([*fine, "committed 40 44"], logs) == "5 acknowledged and lost: [40, 41, 42, 43, 44]"
 
 
-@pytest.mark.parametrize("gone", [range(0), range(30, 35), range(32, 35)])
-def test_a_transaction_whose_end_its_client_does_not_know(gone: range) -> None:
-    logs = [[one for one in log if one[1] not in gone] for log in GREEN]
-    assert wrote([*ACKED, "committed 0 29", "unknown 30 34 Error", "committed 35 39"], logs) == ""
-
-
 def test_clusters_that_differ() -> None:
     other = {"blue": [BLUE[0][:4] + BLUE[0][5:], BLUE[1]], "green": GREEN}
     assert list(the_same(other, "green")) == [

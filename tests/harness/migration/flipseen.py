@@ -17,7 +17,7 @@ _USUAL = frozenset({"acked", "got", "sent", "ended", "committed", "metadata"})
 _LIBRARIES = {"java": "java", "confluent": "librdkafka", "kafka_python": "kafka-python"}
 _WHOLE = frozenset({"begun again", "task failed", "checkpoint translated", "planned batch moved away"})
 # Where in a line of `Going` the error is.
-_ERRORS = {"failed": 2, "aborted": 3, "unknown": 3, "died": 1, "fatal": 1, "error": 1, "state": 1}
+_ERRORS = {"failed": 2, "aborted": 3, "died": 1, "fatal": 1, "error": 1, "state": 1}
 
 
 def named(library: str, does: str, properties: Mapping[str, str]) -> str:

@@ -16,7 +16,6 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -25,15 +24,11 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <pre>
  * produce TOPIC PARTITIONS PAUSE_MS [property=value ...]      acked N P OFFSET | failed N ERROR
- * transact TOPIC PARTITIONS PAUSE_MS SIZE [...]               the same, and committed N M | aborted N M ERROR |
- *                                                             unknown N M ERROR
+ * transact TOPIC PARTITIONS PAUSE_MS SIZE [...]               the same, and committed N M | aborted N M ERROR
  * consume TOPIC [...]                                         got P OFFSET VALUE | assigned P... | lost P... | revoked P...
  * seek TOPIC P OFFSET [...]                                   the same, without a group: assigned by hand
  * share TOPIC [...]                                           got P OFFSET VALUE
  * </pre>
- *
- * "unknown N M": the commit or the abort of the records N to M timed out, so the client cannot tell which of them are
- * committed. While a commit is pending Java expires batches of the transaction, so it may even be committed in part.
  *
  * Records are numbers from 0 on, as text. A producer that is given a line says "sent N": the number that it is at.
  * The property `first.number` says where it begins.
@@ -114,14 +109,8 @@ public final class Going {
                     if (size == 0) {
                         throw error;
                     }
-                    String outcome = error instanceof TimeoutException ? "unknown" : "aborted";
-                    try {
-                        producer.abortTransaction();
-                    } catch (TimeoutException late) {
-                        outcome = "unknown";
-                        producer.abortTransaction(); // as its documentation allows
-                    }
-                    say(outcome + " " + first + " " + number + " " + error);
+                    say("aborted " + first + " " + number + " " + error);
+                    producer.abortTransaction();
                     open = false;
                     first = number + 1;
                 }

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -235,9 +236,9 @@ class Site:
         raise AssertionError(f"no way out: {driver.lines[-20:]}")
 
     def units(self) -> Iterator[dict[str, Any]]:
-        """Of all kproxies: the cluster, and its parts."""
-        for one in self.kproxies:
-            yield from one.ask()[1]["clusters"]
+        """Of all kproxies: the cluster, and its parts. It waits for one that was killed and is not back yet."""
+        for kproxy in self.kproxies:
+            yield from wait_until(partial(_clusters, kproxy), f"the kproxy at {kproxy.admin} answers")
 
     def led(self, client: str = "") -> set[str]:
         """Where clients with this client id are led, if they are a part; else where those are led that are none."""
@@ -372,3 +373,11 @@ def _settled(data: bytes) -> bytes:
 def _named(doubt: Mapping[str, object]) -> bool:
     """Whether it is of a certain client, and not of those of a kproxy before."""
     return doubt["client"] != ""
+
+
+def _clusters(kproxy: Switched) -> list[dict[str, Any]] | None:
+    try:
+        clusters: list[dict[str, Any]] = kproxy.ask()[1]["clusters"]
+    except OSError:
+        return None
+    return clusters

@@ -41,10 +41,17 @@ class ConnectedClient:
     """True if it has written records."""
     user: str = ""
     """The user who has logged in at kproxy, "" if clients do not log in there."""
+    broker_user: str = ""
+    """The user name in a login that passes to the broker, "" if it is unknown."""
     login: str = ""
     """The SASL mechanism with which it logs in itself, "" if it does not."""
     produces: str = ""
     """The way it writes records (plain, idempotent, transactional), "" if no request has shown it."""
+
+    @property
+    def named_user(self) -> str:
+        """The user, wherever the client logs in; "" if it does not, or if its login shows no name."""
+        return self.user or self.broker_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +213,9 @@ def _client(value: object) -> ConnectedClient:
     fields = _mapping(value)
     warnings = fields.get("sees") or []
     texts = tuple(_text(text) for text in _list([warnings] if isinstance(warnings, str) else warnings))
-    name, address, software, user, login, produces = (
-        _text(fields.get(key) or "") for key in ("client", "address", "software", "user", "login", "produces")
+    name, address, software, user, broker_user, login, produces = (
+        _text(fields.get(key) or "")
+        for key in ("client", "address", "software", "user", "broker_user", "login", "produces")
     )
     reads, writes = fields.get("reads") is True, fields.get("writes") is True
     return ConnectedClient(
@@ -218,6 +226,7 @@ def _client(value: object) -> ConnectedClient:
         reads=reads,
         writes=writes,
         user=user,
+        broker_user=broker_user,
         login=login,
         produces=produces,
     )

@@ -59,7 +59,7 @@ def describe_uses(uses: Sequence[ClientUse], upstreams: Iterable[str]) -> Iterat
         by_client: defaultdict[tuple[str, str, str], list[ClientUse]] = defaultdict(list)
         for use in uses:
             if use.upstream == upstream:
-                by_client[use.client.user, use.client.name, use.client.software].append(use)
+                by_client[use.client.named_user, use.client.name, use.client.software].append(use)
         yield f"on {upstream}: {format_count(len(by_client), 'client') if by_client else 'no client'} connected now"
         for key, same in sorted(by_client.items())[:_MAX_ROWS]:
             yield f"  {_describe_client(*key, same)}"
@@ -89,8 +89,8 @@ def check_missing(uses: Iterable[ClientUse], usage: ObservedUsage | None) -> Ite
     """Yield clients that were observed before the switch, and are not connected now (pure)."""
     if usage is None:
         return
-    connected = {(use.client.user, use.client.name) for use in uses}
-    missing = sorted({(each.user, each.client_id) for each in usage.clients} - connected)
+    connected = {(use.client.named_user, use.client.name) for use in uses}
+    missing = sorted({(each.named_user, each.client_id) for each in usage.clients} - connected)
     for user, name in missing:
         subject = f"client {name or '(no client id)'}{f' of user {user}' if user else ''}"
         text = "used the kproxies while they were observed, and is not connected now"

@@ -71,7 +71,7 @@ def merge_records(records: Iterable[KproxyRecord], target: str, names: Mapping[s
 
     `names` has the topics by their ids. A topic whose id is not there was deleted, and is named by its id.
     """
-    clients: dict[tuple[str, str, str, str], RecordedClient] = {}
+    clients: dict[tuple[str, ...], RecordedClient] = {}
     partitions: dict[TopicPartition, RecordedPartition] = {}
     for record in records:
         for client in record.clients:

@@ -33,15 +33,22 @@ class RecordedClient:
     """By kind of use and name; a topic that is named by its id is `id:` and the id."""
     transactions: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     """By transactional id, kind of use (`writes`: a topic, `groups`) and name."""
+    broker_user: str = ""
+    """The user name in a login that passed to the broker."""
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
-        return self.user, self.address, self.client_id, self.software
+    def identity(self) -> tuple[str, str, str, str, str]:
+        return self.user, self.broker_user, self.address, self.client_id, self.software
+
+    @property
+    def named_user(self) -> str:
+        """The user, wherever the client logs in; "" if it does not, or if its login shows no name."""
+        return self.user or self.broker_user
 
     @property
     def label(self) -> str:
         """The client for people."""
-        user = f"user {self.user}, " if self.user else ""
+        user = f"user {self.named_user}, " if self.named_user else ""
         return f"{user}{self.client_id or '(no client id)'} at {self.address}"
 
     def names(self, use: str) -> frozenset[str]:
@@ -76,6 +83,7 @@ class RecordedClient:
         return {
             "upstream": self.upstream,
             "user": self.user,
+            "broker_user": self.broker_user,
             "address": self.address,
             "client_id": self.client_id,
             "software": self.software,
@@ -108,8 +116,9 @@ class RecordedClient:
         upstream, user, address, client_id, software = (
             _text(fields[key], _LONGEST_CLIENT_NAME) for key in ("upstream", "user", "address", "client_id", "software")
         )
+        broker_user = _text(fields.get("broker_user", ""), _LONGEST_CLIENT_NAME)  # older files have none
         first, last = _number(fields["first"]), _number(fields["last"])
-        return cls(upstream, user, address, client_id, software, first, last, uses, transactions)
+        return cls(upstream, user, address, client_id, software, first, last, uses, transactions, broker_user)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _source_edges(usage: ObservedUsage) -> Iterable[Edge]:
         return
     users: defaultdict[str, set[str]] = defaultdict(set)
     for client in usage.clients:
-        users[client.client_id].add(client.user)
+        users[client.client_id].add(client.named_user)
     for name, group in usage.source.groups.items():
         node = Node(Kind.GROUP, name)
         for topic in group.topics:
@@ -119,7 +119,7 @@ def _source_edges(usage: ObservedUsage) -> Iterable[Edge]:
 
 
 def _client_edges(client: RecordedClient) -> Iterable[Edge]:
-    node = Node(Kind.CLIENT, client.client_id, client.user)
+    node = Node(Kind.CLIENT, client.client_id, client.named_user)
     where = f"seen at {client.address}"
     for use, name in client.uses:
         if use == WRITES:
@@ -143,7 +143,7 @@ def find_waves(usage: ObservedUsage) -> list[Wave]:
     """Return the waves, the largest last: a small one is the better rehearsal."""
     edges = find_edges(usage)
     nodes = {node for edge in edges for node in (edge.first, edge.second)}
-    nodes |= {Node(Kind.CLIENT, client.client_id, client.user) for client in usage.clients if _uses_data(client)}
+    nodes |= {Node(Kind.CLIENT, client.client_id, client.named_user) for client in usage.clients if _uses_data(client)}
     outgoing = _outgoing(edges)
     waves = []
     for component in _components(nodes, ((edge.first, edge.second) for edge in edges)):

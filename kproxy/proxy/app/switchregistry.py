@@ -250,6 +250,7 @@ class SwitchRegistry:
                     "reads": any(session.reads for session in client_sessions),
                     "writes": any(session.writes for session in client_sessions),
                     "user": next((session.user for session in client_sessions if session.user), ""),
+                    "broker_user": next((each.broker_user for each in client_sessions if each.broker_user), ""),
                     "login": next((session.login for session in client_sessions if session.login), ""),
                     "produces": next((session.produces for session in client_sessions if session.produces), ""),
                 }

@@ -102,6 +102,8 @@ class ClientConnection:
     """The judge of the requests of the session, or None."""
     user: str = ""
     """The user who has logged in at kproxy."""
+    broker_user: str = ""
+    """The user name in the login that passes to the broker."""
     client_login: Task[None] | None = None
     """The task that evaluates a message of the client's login at kproxy."""
     relogin: Task[None] | None = None

@@ -98,5 +98,6 @@ def session_status(session: Session, where: SessionLabels, since: float, login: 
         writes=conversation.has_used(HARMFUL_IF_REPEATED),
         login=login,
         user=where.user,
+        broker_user=where.broker_user,
         produces=str(conversation.produces),
     )

@@ -32,6 +32,7 @@ from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnectio
 from kproxy.proxy.cluster.sessionparts import SessionParts
 from kproxy.proxy.cluster.unknownapis import warn_of_unknown_apis
 from kproxy.proxy.cluster.verifiedconnection import VerifiedConnection, Verify
+from kproxy.proxy.login.username import read_user_name
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.calls import SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
@@ -155,6 +156,7 @@ class Sessions:
                 partial(self._metrics.count_rewritten, self._name),
                 partial(self._on_handshake, connection),
                 partial(self._on_unknown_apis, connection),
+                partial(self._on_token, connection),
             )
             on_end = partial(self._ended, connection)
             session = Session(self._pump, connection.sock, upstream.sock, conversation, counters, on_end)
@@ -342,6 +344,11 @@ class Sessions:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
+    def _on_token(self, connection: ClientConnection, token: bytes) -> None:
+        """Note the user in a login that passes to the broker."""
+        if not connection.broker_user:
+            connection.broker_user = one_line(read_user_name(connection.login, token), _LONGEST_USER)
+
     def _on_unknown_apis(self, connection: ClientConnection, keys: Sequence[int]) -> None:
         if connection.session is not None:
             introduction = connection.session.conversation.introduction
@@ -401,7 +408,14 @@ class Sessions:
 
     def _labels(self, connection: ClientConnection) -> SessionLabels:
         upstream = connection.present_route.config.upstream
-        return SessionLabels(self._name, connection.node.label, str(connection.peer), connection.user, upstream)
+        return SessionLabels(
+            self._name,
+            connection.node.label,
+            str(connection.peer),
+            connection.user,
+            upstream,
+            connection.broker_user,
+        )
 
     def shown(self) -> Iterator[SessionStatus]:
         """Yield the status of each open session."""

@@ -8,6 +8,7 @@
     tokens         verifies tokens (JWT) by the keys of an OIDC server
     certificate    the login by a certificate: what passes before its end (sans-IO)
     principals     the user of a certificate, by Kafka's rules
+    username       the user name in a login that passes to the broker (pure)
     failures       how long the answer to a failed login takes, and how many may wait (sans-IO)
 
 The order is that of Kafka's `SaslServerAuthenticator`. ApiVersions may come first, once, and passes to the broker. Then

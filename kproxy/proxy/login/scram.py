@@ -55,8 +55,8 @@ class ScramServer:
         if match is None:
             binds = text.startswith(("p=", "y,"))
             raise self._failed("channel-binding" if binds else "malformed", "its first message cannot be read")
-        self._user = _unescaped(match["name"])
-        if match["authzid"] and _unescaped(match["authzid"]) != self._user:
+        self._user = unescaped(match["name"])
+        if match["authzid"] and unescaped(match["authzid"]) != self._user:
             raise self._failed("malformed", "it asks for another identity than its user's")
         if "tokenauth=true" in match["extensions"].split(","):
             raise self._failed("delegation-token", "it logs in with a delegation token, which only brokers know")
@@ -91,5 +91,6 @@ class ScramServer:
         return ClientLoginFailed(text, outcome, problem, self._user)
 
 
-def _unescaped(name: str) -> str:
+def unescaped(name: str) -> str:
+    """Return a user name without the escapes of SCRAM (RFC 5802 §5.1)."""
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -36,6 +36,7 @@ class Use(StrEnum):
 class ClientKey(NamedTuple):
     """A client, as the record distinguishes clients.
 
+    `user` has logged in at kproxy; `broker_user` is the name in a login that passed to the broker, which verifies it.
     `upstream` is the active upstream of its session, "" if the cluster has one only. `address` has no port.
     """
 
@@ -45,6 +46,7 @@ class ClientKey(NamedTuple):
     address: str
     client_id: str
     software: str
+    broker_user: str = ""
 
 
 class Topic(NamedTuple):

@@ -116,6 +116,7 @@ class SessionReader:
             labels.client.rpartition(":")[0] or labels.client,
             client_name(client_id, 0, len(client_id)),
             self._software,
+            labels.broker_user,
         )
         self._client_id, self._client = client_id, self._record.client(client, now)
         self._produce.set_client(self._client, labels.cluster, labels.upstream)

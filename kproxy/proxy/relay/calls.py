@@ -91,7 +91,7 @@ class Call:
         self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
         # True if its requests must be read beyond their first 12 bytes, or judged by a guard.
-        self.special = key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE) or (
+        self.special = key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE) or (
             key == ApiKey.API_VERSIONS and version >= NAMES_SINCE
         )
         # True if its responses may have to be edited.

@@ -12,7 +12,7 @@ cdef class Conversation:
     cdef public Call _half_sent
     cdef public InFlight _in_flight
     cdef public Py_ssize_t _head_limit, _left_to_broker, _max_request
-    cdef public object _all_calls, _authenticator, _calls, _client_tail, _discarded, _guarded, _login_apis, _on_first, _on_handshake, _on_write, _responses
+    cdef public object _all_calls, _authenticator, _calls, _client_tail, _discarded, _guarded, _login_apis, _on_first, _on_handshake, _on_token, _on_write, _responses
     cdef public object answers, from_upstream, introduction, used_calls
     cdef public Py_ssize_t hold_count
     cdef public bint requested

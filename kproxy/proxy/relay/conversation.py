@@ -72,7 +72,15 @@ from kproxy.proxy.relay.inflight import InFlight
 from kproxy.proxy.relay.introduction import NO_INTRODUCTION, Introduction, has_names, read_introduction
 from kproxy.proxy.relay.judged import SubstitutedRequest
 from kproxy.proxy.relay.observer import ObserverStart
-from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism, skip_tokens
+from kproxy.proxy.relay.requests import (
+    SMALLEST,
+    Acks,
+    check_answerable,
+    check_size,
+    find_mechanism,
+    find_token,
+    skip_tokens,
+)
 from kproxy.proxy.relay.responses import Responses
 from kproxy.proxy.switching.writes import WRITES
 
@@ -98,6 +106,7 @@ class Conversation:
     upstream, and nothing need be from the client.
 
     `on_handshake` receives the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
+    `on_token` receives the SASL message of each SaslAuthenticate that passes, or the beginning of a long one.
     `on_unknown_apis` receives the keys of APIs that a broker offers and that kproxy keeps from the client, because they
     are newer than kproxy.
     `requested`: the client has sent a Kafka request. `introduction`: what its first requests say about the client.
@@ -121,6 +130,7 @@ class Conversation:
         "_max_request",
         "_on_first",
         "_on_handshake",
+        "_on_token",
         "_on_write",
         "_responses",
         "answers",
@@ -139,12 +149,14 @@ class Conversation:
         on_rewritten: Callable[[str, int], None] = lambda api, endpoints: None,
         on_handshake: Callable[[str], None] = lambda mechanism: None,
         on_unknown_apis: Callable[[Sequence[int]], None] = lambda keys: None,
+        on_token: Callable[[bytes], None] = lambda token: None,
     ) -> None:
         self._all_calls = calls
         self._calls = calls  # those that pass no gate
         self.used_calls = calls if isinstance(calls, SessionCalls) else None
         self._max_request = max_request
         self._on_handshake = on_handshake
+        self._on_token = on_token
         self._in_flight = InFlight()
         self._responses = Responses(self._in_flight, localise, on_rewritten, on_unknown_apis)
         self.from_upstream: Callable[[Buffer, float], Buffer] = self._responses.take
@@ -368,6 +380,15 @@ class Conversation:
                     passes = verdict.request if isinstance(verdict, SubstitutedRequest) else b""
                     _cut_out(cut, at, after if after < end else end, passes)
                     call, first, end_id = None, 0, 0
+            elif call.key == _PRODUCE:
+                expects = self._acks.expects_response(view, at, after, end, call)
+                if expects is None:
+                    break
+                code = -1  # the next one may have other acks
+                if expects:
+                    end_id += 1
+                else:
+                    call.counters.count += 1
             elif call.key == _API_VERSIONS:
                 if not has_names(size, end - at):
                     break
@@ -383,15 +404,12 @@ class Conversation:
                     calls = self._calls
                 code = -1  # tokens may stand before the next one
                 end_id += 1
-            else:
-                expects = self._acks.expects_response(view, at, after, end, call)
-                if expects is None:
+            else:  # SaslAuthenticate
+                if not has_names(size, end - at):
                     break
-                code = -1  # the next one may have other acks
-                if expects:
-                    end_id += 1
-                else:
-                    call.counters.count += 1
+                self._on_token(find_token(chunk, at, min(end, after), call.version))
+                code = -1
+                end_id += 1
             at = after
         if first != end_id and call is not None:
             call.counters.count += end_id - first

@@ -1,4 +1,4 @@
-"""The parts of requests beyond their first 12 bytes: whether kproxy can pass them on, acks, SASL mechanism.
+"""The parts of requests beyond their first 12 bytes: whether kproxy can pass them on, acks, SASL messages.
 
 After SaslHandshake v0, clients send SASL tokens without a header, as bare size and bytes (KIP-43).
 """
@@ -13,7 +13,16 @@ from kproxy.base.messages.sessions import API_UNKNOWN, REQUEST_TOO_LARGE, VERSIO
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, newest_version
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import APIS, ApiKey
-from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
+from kproxy.protocol.wire.primitives import (
+    INT16,
+    INT32,
+    Buffer,
+    Underflow,
+    malformed,
+    read_string,
+    read_uvarint,
+    skip_tags,
+)
 from kproxy.proxy.relay.calls import Call
 from kproxy.proxy.switching.producers import producer_kind
 
@@ -135,6 +144,28 @@ def find_mechanism(chunk: Buffer, at: int, end: int) -> str:
     except (Underflow, WireError):
         return ""
     return (name or b"").decode("ascii", "replace")
+
+
+def find_token(chunk: Buffer, at: int, end: int, version: int) -> bytes:
+    """Return the SASL message in the SaslAuthenticate request at chunk[at:end], as far as it has come.
+
+    AuthBytes stands first: with an int32 for its length, or from v2 on with a varint, behind the header's tag section.
+    b"" if it cannot be read.
+    """
+    try:
+        at = _skip_string(chunk, at + 12, end)
+        if ApiKey.SASL_AUTHENTICATE.is_flexible(version):
+            at = skip_tags(chunk, at, end)
+            length, at = read_uvarint(chunk, at, end)
+            length -= 1
+        elif end - at >= 4:
+            (length,) = INT32.unpack_from(chunk, at)
+            at += 4
+        else:
+            return b""
+    except (Underflow, WireError):
+        return b""
+    return bytes(chunk[at : min(end, at + max(0, length))])
 
 
 def _skip_string(chunk: Buffer, at: int, end: int) -> int:

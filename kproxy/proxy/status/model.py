@@ -263,6 +263,8 @@ class SessionStatus:
     """The mechanism with which the client logs in itself at the broker; "" if it does not."""
     user: str = ""
     """The user who has logged in at kproxy, escaped and cut; "" if clients do not log in there."""
+    broker_user: str = ""
+    """The user name in the client's login at the broker, which verifies it, escaped and cut; "" if it is unknown."""
     produces: str = ""
     """The kind of producer (`switching.producers`); "" if the client has not written records."""
 

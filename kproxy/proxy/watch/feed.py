@@ -24,8 +24,9 @@ from kproxy.proxy.relay.observer import Exchange
 class SessionLabels:
     """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address.
 
-    `user` is the user who has logged in at kproxy, "" if there is none. `upstream` is the name of the upstream,
-    "" if the cluster has one only.
+    `user` is the user who has logged in at kproxy, "" if there is none. `broker_user` is the user name in a login that
+    passed to the broker, "" if it is unknown: the broker verifies it, not kproxy. `upstream` is the name of the
+    upstream, "" if the cluster has one only.
     """
 
     cluster: str
@@ -33,6 +34,7 @@ class SessionLabels:
     client: str
     user: str = ""
     upstream: str = ""
+    broker_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,9 @@ class Live:
                     "address": client.address,
                     "client_id": client.client_id,
                     "software": client.software,
-                    "users": sorted({session.user for session in of_client[client] if session.user})[:_USERS],
+                    "users": sorted(
+                        {user for session in of_client[client] if (user := session.user or session.broker_user)}
+                    )[:_USERS],
                     "sessions": len(of_client[client]),
                     "nodes": nodes,
                     "since": round(min(times), 3),

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.kafka_python import KafkaProducer
+from tests.harness.clients.spark import PASSWORD
 from tests.harness.process import PATIENCE_S, Kproxy
 from tests.harness.topics import consumer, create_topic, read, unique
 
@@ -113,3 +114,34 @@ def ids_of(bootstrap: str, *topics: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     described = admin.describe_topics(TopicCollection(list(topics)))
     return {str(done.result(PATIENCE_S).topic_id).translate(alphabet): topic for topic, done in described.items()}
+
+
+def test_the_users_of_logins_that_pass_to_the_broker(login_kproxy: Kproxy, cluster: DevCluster) -> None:
+    topic = create_topic(cluster.direct_bootstrap)
+    set_password = cluster.tool(
+        "kafka-configs", "--bootstrap-server", cluster.direct_bootstrap, "--alter", "--entity-type", "users",
+        "--entity-name", "observed", "--add-config", f"SCRAM-SHA-512=[password={PASSWORD}]",
+    )  # fmt: skip
+    assert set_password.returncode == 0, set_password.stderr
+    users = {"PLAIN": "spark", "SCRAM-SHA-512": "observed"}
+    login = {"bootstrap.servers": login_kproxy.bootstrap, "security.protocol": "SASL_PLAINTEXT"}
+    writers = {
+        mechanism: Producer(
+            {**login, "client.id": mechanism, "sasl.mechanism": mechanism, "sasl.username": user,
+             "sasl.password": PASSWORD},
+        )
+        for mechanism, user in users.items()
+    }  # fmt: skip
+    for writer in writers.values():  # their logins are older than the observation
+        writer.produce(topic, b"x")
+        assert writer.flush(PATIENCE_S) == 0
+    command(login_kproxy, 600)
+    for writer in writers.values():
+        writer.produce(topic, b"x")
+        assert writer.flush(PATIENCE_S) == 0
+    clients = [line["client"] for line in record(login_kproxy) if "client" in line]
+    assert {client["client_id"]: client["broker_user"] for client in clients if client["uses"]} == users
+    assert {client["user"] for client in clients} == {""}
+    sessions = json.loads(login_kproxy.get("/sessions")[1])
+    assert {(session["login"], session["broker_user"]) for session in sessions} == set(users.items())
+    assert PASSWORD not in json.dumps([clients, sessions])

@@ -33,7 +33,7 @@ function aboutClient(c, k) {
   const places = Object.entries(k.nodes).sort((a, b) => b[1] - a[1]), groups = c.groups.filter((one) => one.clients.includes(k.client_id));
   const text = [`${name(k.client_id)} at ${name(k.address)} ${k.software ? `says that it is ${name(k.software)}` : "does not say which software it is"}.`,
     `It has ${count(k.sessions, "session")}${places.length ? `: ${listed(places.slice(0, 6).map(([label, n]) => `${n} to ${labelName(label)}`))}${places.length > 6 ? `, and others to ${places.length - 6} more` : ""}` : ""}. kproxy has known it since ${clock(k.since)} (${span(now.time - k.since)}).`];
-  if (k.users.length) text.push(`It has logged in at kproxy as ${listed(k.users.map((one) => name(one, 60)))}.`);
+  if (k.users.length) text.push(`It logs in as ${listed(k.users.map((one) => name(one, 60)))}.`);
   if (groups.length) text.push(`A client of this name is in ${groups.length === 1 ? "group" : "groups"} ${listed(groups.slice(0, 5).map((one) => name(one.group, 60)))}.`);
   return { title: `Client ${shown(k.client_id, 60) || "without a client id"}`, text, facts: [...story(c, k), ...facts(T(k.traffic), k.sessions)],
     drawn: [[`k ${c.name} ${clientKey(k)}`, "Requests per second", per]] };

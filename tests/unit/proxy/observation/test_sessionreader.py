@@ -112,7 +112,7 @@ def test_topics_that_are_written(version: int) -> None:
     assert {key: row.offsets for key, row in found.items()} == {(names[0], 0): 3, (names[0], 4): 1, (names[1], 1): 2}
     assert {number: each.epoch for number, each in found[names[0], 0].producers.items()} == {17: 2}
     (key,) = usage.clients
-    assert key == ("orders", "blue", "alice", "10.0.0.7", "billing", "")
+    assert key == ("orders", "blue", "alice", "10.0.0.7", "billing", "", "")
     assert not usage.left_out
 
 

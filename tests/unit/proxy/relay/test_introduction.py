@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.introduction import (
@@ -105,3 +106,29 @@ def test_the_first_names_count(sizes: list[int]) -> None:
     sent = HELLO + other + long + SILENT
     assert b"".join(bytes(conversation.from_client(piece, 1.0)) for piece in chunks(sent, sizes)) == sent
     assert conversation.introduction == Introduction("billing", "apache-kafka-java 4.1.0")
+
+
+@given(sizes=CHUNKINGS, version=st.integers(0, 2), token=st.binary(max_size=300))
+def test_the_message_of_a_login_that_passes(sizes: list[int], version: int, token: bytes) -> None:
+    tokens: list[bytes] = []
+    conversation = Conversation(
+        Calls(lambda code, name, version: Counted()), lambda found: [], 1 << 20, on_token=tokens.append
+    )
+    body = struct.pack(">i", len(token)) + token if version < 2 else uvarint(len(token) + 1) + token + b"\0"
+    login = request(ApiKey.SASL_AUTHENTICATE, version, 3, body, client_id="billing")
+    after = request(ApiKey.METADATA, 1, 4, b"\0\0\0\0", client_id="billing")
+    sent = SILENT + LOGIN + login + after
+    assert b"".join(bytes(conversation.from_client(piece, 1.0)) for piece in chunks(sent, sizes)) == sent
+    assert tokens == [token]
+    assert conversation.in_flight == 4
+
+
+@given(sizes=CHUNKINGS, version=st.integers(0, 2), body=st.binary(max_size=40), extra=st.sampled_from([0, 3000]))
+def test_a_login_that_cannot_be_read_passes(sizes: list[int], version: int, body: bytes, extra: int) -> None:
+    tokens: list[bytes] = []
+    conversation = Conversation(
+        Calls(lambda code, name, version: Counted()), lambda found: [], 1 << 20, on_token=tokens.append
+    )
+    sent = SILENT + LOGIN + request(ApiKey.SASL_AUTHENTICATE, version, 3, body + bytes(extra), client_id=None)
+    assert b"".join(bytes(conversation.from_client(piece, 1.0)) for piece in chunks(sent, sizes)) == sent
+    assert len(tokens) == 1

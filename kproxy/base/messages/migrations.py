@@ -177,6 +177,14 @@ TRANSACTION_NOT_ENDED = Message(
     "An application holds a transaction open, and the driver may not abort it: look at its rights "
     "([migration-switch.md](migration-switch.md)), or end the application.",
 )
+HANGING_TRANSACTION, PERHAPS_HANGING_TRANSACTION = alike(
+    "The log of a partition has an open transaction that its coordinator does not know (KIP-664): readers of committed "
+    "records, and the copy, stop there for ever. A broker that was killed can leave one behind. The command that the line "
+    "shows aborts it, and needs Alter on the cluster. Without Describe on all transactional ids, kproxy cannot tell such a "
+    "transaction from one of an application: grant it, and repeat the command.",
+    "a transaction of producer id {producer_id} is open from offset {start} on, and no coordinator knows it: no switch can end before it is aborted: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} --partition {partition} --start-offset {start}",
+    "transactions are open in {places}, and no coordinator shows them: if no application has them, no switch can end before they are aborted. This login may not describe all transactional ids, or a coordinator is missing: allow Describe on transactional ids (*)",
+)
 COPY_STUCK, COPY_NOT_IN_TIME, COPY_PAUSED = alike(
     "The copy must run during a switch. `kproxy migrate status` shows its state.",
     "the copy of partition {partition} of {topic} is stuck: {why}{more}",

@@ -27,6 +27,7 @@ from kproxy.protocol.wire.errorcodes import ErrorCode, error_name
 T = TypeVar("T")
 
 _EARLIEST, _LATEST = -2, -1
+_READ_COMMITTED = 1  # with it, a log ends at its last stable offset
 # Resources whose configurations can be asked.
 TOPIC, BROKER = 2, 4
 # Topics, partitions or groups in one request.
@@ -137,6 +138,8 @@ class ActiveProducer:
     """The sequence number of its last record; -1 after a marker of a transaction."""
     last: int
     """The timestamp of its last batch in milliseconds since 1970. The producer chooses it."""
+    transaction_start: int = -1
+    """The first offset of its open transaction; -1 if it has none."""
 
 
 class TopicReader:
@@ -195,7 +198,17 @@ class TopicReader:
             )
         return topics
 
-    def _offsets(self, when: int) -> dict[TopicPartition, int]:
+    def keep_partitions_with_open_transactions(self) -> None:
+        """Let all other methods leave out partitions in whose logs no transaction is open."""
+        stable = self._offsets(_LATEST, _READ_COMMITTED)
+        ends = self._offsets(_LATEST)
+        self._leaders = {
+            partition: leader
+            for partition, leader in self._leaders.items()
+            if stable.get(partition, -1) < ends.get(partition, -1)
+        }
+
+    def _offsets(self, when: int, isolation_level: int = 0) -> dict[TopicPartition, int]:
         from kafka.protocol.consumer import ListOffsetsRequest as Request
 
         offsets: dict[TopicPartition, int] = {}
@@ -205,7 +218,8 @@ class TopicReader:
                 Request.ListOffsetsTopic(name, [partition_type(partition_index=n, timestamp=when) for n in numbers])
                 for name, numbers in partitions.items()
             ]
-            answer = self._queries.admin.ask(Request(replica_id=-1, isolation_level=0, topics=topics), node)
+            request = Request(replica_id=-1, isolation_level=isolation_level, topics=topics)
+            answer = self._queries.admin.ask(request, node)
             for topic in answer.topics:
                 for partition in topic.partitions:
                     if not partition.error_code:
@@ -289,6 +303,7 @@ class TopicReader:
                                 int(producer.producer_epoch),
                                 int(producer.last_sequence),
                                 int(producer.last_timestamp),
+                                int(producer.current_txn_start_offset),
                             )
                             for producer in partition.active_producers
                         )

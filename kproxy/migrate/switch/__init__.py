@@ -5,6 +5,7 @@ kproxy_replies       the replies of a kproxy at /switch (pure)
 readiness            checks that the kproxies can be switched (pure)
 client_effects       what clients observe during a switch (pure)
 transactions         open transactions of a cluster, and ending them
+hanging              transactions that are open in a log, and that no coordinator knows
 client_selection     the options `--only` and `--wave`: the clients that are switched by themselves (pure)
 expected_users       the users that must be able to log in where clients are moved, and their rights (pure)
 user_logins          lets the kproxies try these logins and rights

@@ -29,6 +29,7 @@ from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.expected_users import ExpectedUser, expected_users
 from kproxy.migrate.switch.final_sync import FinalSync, list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
+from kproxy.migrate.switch.hanging import check_hanging
 from kproxy.migrate.switch.kproxy_replies import KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
 from kproxy.migrate.switch.sync_timings import SyncTimings
@@ -98,6 +99,7 @@ def check_clusters(
     if migration.wave and transactions is not None:
         transactions = [each for each in transactions if any(map(migration.selects_topic, each.topics))]
     yield from client_effects.check_transactions(transactions)
+    yield from check_hanging(clusters.source, migration.selects_topic, until)
     source_ids = read_transactional_ids(clusters.source, until)
     if source_ids is not None and selection is not None and selection.wave:
         source_ids = set(filter(selection.includes_transaction, source_ids))  # those of other waves stay where they are

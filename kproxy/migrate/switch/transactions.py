@@ -8,7 +8,7 @@ the application would (InitProducerId). The brokers abort the open transaction, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,7 +47,7 @@ def open_transactions(admin: Admin, until: float) -> list[OpenTransaction] | Non
     transactions: dict[str, OpenTransaction] = {}
     try:
         for node in sorted(admin.nodes()):
-            ids = _list_ids(admin, node, [_ONGOING], until)
+            ids = filter(_is_of_application, list_ids(admin, node, [_ONGOING], until))
             on_node = {transactional_id: OpenTransaction(transactional_id) for transactional_id in ids}
             if on_node:
                 answer = admin.ask(DescribeTransactionsRequest(transactional_ids=list(on_node)), node)
@@ -73,17 +73,32 @@ def read_transactional_ids(admin: Admin, until: float) -> set[str] | None:
     """Return the transactional ids of applications that a cluster knows; otherwise as `open_transactions`."""
     try:
         return {
-            transactional_id for node in sorted(admin.nodes()) for transactional_id in _list_ids(admin, node, [], until)
+            transactional_id
+            for node in sorted(admin.nodes())
+            for transactional_id in list_ids(admin, node, [], until)
+            if _is_of_application(transactional_id)
         }
     except UnsupportedRequestError:
         return None
 
 
-def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> list[str]:
-    """Return applications' ids in these states that a broker coordinates, in any state if `states` is empty."""
+def _is_of_application(transactional_id: str) -> bool:
+    return not transactional_id.startswith(_OWN_PREFIX)
+
+
+def list_ids(
+    admin: Admin, node: int, states: Sequence[str], until: float, producer_ids: Collection[int] = ()
+) -> list[str]:
+    """Return the transactional ids that a broker coordinates: in these states, of these producers, or all if empty.
+
+    The broker leaves out ids that the principal may not describe. Raises UnsupportedRequestError (before Kafka 3.0),
+    and UpstreamError if the broker is not ready at `until` (of time.monotonic).
+    """
     from kafka.protocol.admin import ListTransactionsRequest
 
-    request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
+    request = ListTransactionsRequest(
+        state_filters=list(states), producer_id_filters=sorted(producer_ids), max_version=0
+    )
     answer = admin.ask(request, node)
     while answer.error_code in COORDINATOR_MOVES and time.monotonic() < until:
         time.sleep(_RETRY_INTERVAL)
@@ -91,8 +106,7 @@ def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> l
     if answer.error_code:
         text = error_name(answer.error_code)
         raise UpstreamError("other", f"broker {node} does not list its transactions: {text}")
-    ids = (str(transaction.transactional_id) for transaction in answer.transaction_states)
-    return [transactional_id for transactional_id in ids if not transactional_id.startswith(_OWN_PREFIX)]
+    return [str(transaction.transactional_id) for transaction in answer.transaction_states]
 
 
 def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:

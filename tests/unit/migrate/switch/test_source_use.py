@@ -64,6 +64,15 @@ def test_a_client_that_was_observed_and_is_gone() -> None:
     assert list(check_missing(uses, None)) == []
 
 
+def test_a_client_whose_login_passes_to_the_broker_is_the_one_that_was_observed() -> None:
+    usage = ObservedUsage(1.0, 2.0, (RecordedClient("", "", "h", "orders", "java", 1.0, 2.0, broker_user="alice"),))
+    alice, bob = (ConnectedClient("orders", "h", broker_user=user) for user in ("alice", "bob"))
+    assert list(check_missing([ClientUse("kp", "green", alice)], usage)) == []
+    (missing,) = check_missing([ClientUse("kp", "green", bob)], usage)
+    assert missing.subject == "client orders of user alice"
+    assert "  user bob, client orders at h" in "\n".join(describe_uses([ClientUse("kp", "green", bob)], ("green",)))
+
+
 def test_a_consumer_that_waits_is_named() -> None:
     unit = ClusterReply("default", ParticipantState("green"), waiting_consumers=("reports at 10.0.0.7",))
     (finding,) = check_waiting("kp-1", [unit])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -44,6 +45,17 @@ def test_what_shares_nothing_moves_separately() -> None:
 def test_readers_move_before_writers() -> None:
     (wave,) = find_waves(usage(PRODUCER, READER))
     assert steps(wave) == [{"billing"}, {"shop"}]
+
+
+def test_clients_with_one_id_and_different_users_are_different_wherever_they_log_in() -> None:
+    at_kproxy = client("app", (WRITES, "orders"), user="alice")
+    at_broker = replace(client("app", (WRITES, "logs")), broker_user="bob")
+    assert RecordedClient.read(at_broker.to_json()) == at_broker
+    waves = waves_to_json(find_waves(usage(at_kproxy, at_broker)))
+    assert sorted((wave["clients"][0]["user"], *wave["topics"]) for wave in waves) == [
+        ("alice", "orders"),
+        ("bob", "logs"),
+    ]
 
 
 def test_writers_of_a_topic_move_together() -> None:

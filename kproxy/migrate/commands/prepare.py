@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kproxy.migrate.commands.observe import read_observed
 
 _FINE, _STOPPED = 0, 1
 _WIDTH = 80
+_PATIENCE = 60.0  # seconds until a coordinator is ready
 
 
 @click.command()
@@ -54,13 +56,14 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
     FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can
     continue, 1 if a finding blocks it, and 2 if the file is wrong or a cluster cannot be reached.
     """
-    from kproxy.base.diagnostic import exit_code
+    from kproxy.base.diagnostic import WARNING, exit_code
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.plan.display import show_plan
     from kproxy.migrate.plan.plan import plan_to_json
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.schemas.needs import check_planned_schemas
     from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.hanging import check_hanging
     from kproxy.migrate.switch.user_logins import check_planned_logins
 
     migration = read_migration(file)
@@ -69,11 +72,12 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
         migration_plan = clusters.examine(sample, _log_progress).plan
         _log_progress("sampling records")
         partitions = {topic.name: len(topic.partitions) for topic, _ in migration_plan.topic_pairs()}
-        schema_findings = tuple(check_planned_schemas(migration, endpoints.source, partitions))
-    login_findings = tuple(check_planned_logins(migration, migration_plan.source, usage))
-    migration_plan = replace(
-        migration_plan, login_findings=login_findings, schema_findings=schema_findings, usage=usage
-    )
+        findings = list(check_planned_schemas(migration, endpoints.source, partitions))
+        # They block the switch, and not the copy.
+        hanging = check_hanging(clusters.source, migration.selects_topic, time.monotonic() + _PATIENCE)
+        findings += [replace(finding, severity=WARNING) for finding in hanging]
+    findings += check_planned_logins(migration, migration_plan.source, usage)
+    migration_plan = replace(migration_plan, other_findings=tuple(findings), usage=usage)
     if as_json:
         click.echo(json.dumps(plan_to_json(migration_plan), indent=2))
     else:

@@ -54,11 +54,8 @@ class MigrationPlan:
     """By source topic with copied records, how the topic was changed since."""
     usage: ObservedUsage | None = None
     """The result of `kproxy migrate observe`; None without one."""
-
-    login_findings: Sequence[Diagnostic] = ()
-    """The findings of the logins of users that kproxy has tried at the target."""
-    schema_findings: Sequence[Diagnostic] = ()
-    """The records that need a schema registry, found by sampling."""
+    other_findings: Sequence[Diagnostic] = ()
+    """The findings of checks that `prepare` does not need: users' logins, schemas in records, hanging transactions."""
 
     @cached_property
     def _selected(self) -> Mapping[str, TopicInventory]:

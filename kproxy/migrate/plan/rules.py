@@ -35,7 +35,7 @@ def evaluate_rules(plan: MigrationPlan) -> list[Diagnostic]:
     """Return the findings of all rules, the worst first."""
     findings = [finding for rule in _RULES for finding in rule(plan)]
     findings += [Diagnostic(ERROR, topic, why) for topic, why in plan.changed_topics.items()]
-    findings += [*plan.login_findings, *plan.schema_findings]
+    findings += plan.other_findings
     return sorted(dict.fromkeys(findings), key=lambda finding: list(Severity).index(finding.severity))
 
 

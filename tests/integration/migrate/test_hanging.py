@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from kproxy.base.diagnostic import ERROR, WARNING, Diagnostic
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.requests import LATEST
 from kproxy.migrate.switch.hanging import check_hanging
@@ -50,7 +54,7 @@ def hang(cluster: DevCluster, topic: str, partition: int) -> None:
     """Leave a record of a transaction of which its coordinator never hears."""
     with ClusterClient(cluster.direct_bootstrap) as client:
         producer = TransactionalProducer(client, unique("hangs"))
-        producer.init_transactions(time.monotonic() + PATIENCE_S)
+        retry(client, partial(producer.init_transactions, time.monotonic() + PATIENCE_S), PATIENCE_S)
         client.leader(topic, partition)
         producer.send_records(topic, partition, [(b"key", b"value")], 0)
         producer.flush()
@@ -61,12 +65,24 @@ def checked(bootstrap: str, *topics: str) -> list[Diagnostic]:
         return list(check_hanging(admin, topics.__contains__, time.monotonic() + PATIENCE_S))
 
 
+def planned(cluster: DevCluster, topic: str, file: Path) -> list[tuple[str, str, str]]:
+    """What `kproxy migrate plan` finds in a migration of this topic to another cluster."""
+    with DevCluster(1, properties=STEADY) as target:
+        made = {"source": cluster, "target": target}
+        sides = {side: {"bootstrap-servers": one.direct_bootstrap} for side, one in made.items()}
+        file.write_text(json.dumps({"name": "move", "topics": {"include": [topic]}, **sides}))
+        plan = [sys.executable, "-m", "kproxy", "migrate", "plan", str(file), "--sample", "0s", "--json"]
+        done = subprocess.run(plan, capture_output=True, check=False)
+    findings = json.loads(done.stdout)["findings"]
+    return [(finding["severity"], finding["subject"], finding["text"]) for finding in findings]
+
+
 def ends(cluster: DevCluster, topic: str, *, committed: bool) -> dict[tuple[str, int], int]:
     with ClusterClient(cluster.direct_bootstrap) as client:
         return dict(client.list_offsets([(topic, 0), (topic, 1)], LATEST, committed=committed))
 
 
-def test_the_printed_command_ends_it(cluster: DevCluster) -> None:
+def test_the_printed_command_ends_it(cluster: DevCluster, tmp_path: Path) -> None:
     topic, other = (create_topic(cluster.direct_bootstrap, 2, 1) for _ in range(2))
     live = Producer({"bootstrap.servers": cluster.direct_bootstrap, "transactional.id": unique("live")})
     live.init_transactions(PATIENCE_S)
@@ -82,6 +98,8 @@ def test_the_printed_command_ends_it(cluster: DevCluster) -> None:
     assert (found.severity, found.subject) == (ERROR, f"partition {topic}-1")
     assert "is open from offset 1 on, and no coordinator knows it" in found.text
     assert len(checked(cluster.direct_bootstrap, topic, other)) == 2
+
+    assert (WARNING, found.subject, found.text) in planned(cluster, topic, tmp_path / "move.yaml")
 
     command = shlex.split(found.text[found.text.index("kafka-transactions.sh") :])
     tool = [word.replace("HOST:PORT", cluster.direct_bootstrap) for word in command[1:]]

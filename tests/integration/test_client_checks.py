@@ -215,8 +215,8 @@ def test_a_client_checks_the_node_that_it_reaches(
             assert_confirmed(roads.checks(name), one.cluster_id)
 
         roads.swap_nodes()
-        for name in started:
-            wait_until(lambda name=name: roads.refusals(name), f"{name} is refused")  # type: ignore[misc]
+        for name, going in started.items():
+            wait_until(lambda name=name, going=going: roads.refusals(name) or going.said("died"), f"{name} is refused")  # type: ignore[misc]
         roads.lead_back()
         for name, going in started.items():
             works(going, name, way)

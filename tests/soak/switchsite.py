@@ -236,7 +236,7 @@ class Site:
         raise AssertionError(f"no way out: {driver.lines[-20:]}")
 
     def units(self) -> Iterator[dict[str, Any]]:
-        """Of all kproxies: the cluster, and its parts. It waits for one that was killed and is not back yet."""
+        """Yield the state of the cluster, and of its parts, at each kproxy; wait for a kproxy that is not back yet."""
         for kproxy in self.kproxies:
             yield from wait_until(partial(_clusters, kproxy), f"the kproxy at {kproxy.admin} answers")
 

@@ -73,7 +73,7 @@ def plan(file: Path, as_json: bool, sample: float, observed: Path | None) -> int
         _log_progress("sampling records")
         partitions = {topic.name: len(topic.partitions) for topic, _ in migration_plan.topic_pairs()}
         findings = list(check_planned_schemas(migration, endpoints.source, partitions))
-        # They block the switch, and not the copy.
+        # What is before them can be copied, so they do not block the migration yet, as they block a switch.
         hanging = check_hanging(clusters.source, migration.selects_topic, time.monotonic() + _PATIENCE)
         findings += [replace(finding, severity=WARNING) for finding in hanging]
     findings += check_planned_logins(migration, migration_plan.source, usage)

@@ -392,7 +392,7 @@ def read_settled_ends(
             topic, partition = unsettled[0]
             raise FinalSyncError(
                 f"partition {partition} of {topic} {side} has an open transaction{_more_text(unsettled)}:"
-                " kafka-transactions.sh find-hanging names it"
+                " kafka-transactions.sh find-hanging names it if no coordinator knows it"
             )
         time.sleep(_SETTLE_INTERVAL)
 

@@ -62,8 +62,8 @@ def check_hanging(admin: Admin, selects_topic: Callable[[str], bool], until: flo
 def _find_hanging(admin: Admin, selects_topic: Callable[[str], bool], until: float) -> list[LoggedTransaction]:
     """Return what is open in the logs before and after the coordinators were asked, and unknown to them.
 
-    A producer adds a partition to its transaction before it writes there. So what a coordinator does not know between
-    two looks at the log is not a transaction that has just begun, nor one that has just ended.
+    A partition is added to a transaction, by the producer or by the broker (KIP-890), before a record is written there.
+    So what a coordinator does not know between two looks at the log has neither just begun nor just ended.
     """
     before = _open_in_logs(admin, selects_topic)
     if not before:
@@ -114,7 +114,8 @@ def _sees_all(admin: Admin) -> bool:
     from kafka.protocol.admin import DescribeTransactionsRequest
     from kafka.protocol.metadata import MetadataRequest
 
-    (topic,) = admin.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=_STATE_TOPIC)])).topics
+    named = [MetadataRequest.MetadataRequestTopic(name=_STATE_TOPIC)]
+    (topic,) = admin.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False)).topics
     if topic.error_code or any(partition.leader_id < 0 for partition in topic.partitions):
         return False
     answer = admin.ask(DescribeTransactionsRequest(transactional_ids=[uuid4().hex]))

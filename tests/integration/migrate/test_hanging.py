@@ -36,7 +36,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:
-    """Its broker takes a transaction's records without asking the coordinator, as all did before KIP-890."""
+    """A cluster whose broker takes a transaction's records without asking its coordinator, as before KIP-890."""
     properties = {
         **AUTHORIZER,
         **STEADY,
@@ -51,7 +51,7 @@ def cluster() -> Iterator[DevCluster]:
 
 
 def hang(cluster: DevCluster, topic: str, partition: int) -> None:
-    """Leave a record of a transaction of which its coordinator never hears."""
+    """Write a record of a transaction without telling the coordinator of the partition."""
     with ClusterClient(cluster.direct_bootstrap) as client:
         producer = TransactionalProducer(client, unique("hangs"))
         retry(client, partial(producer.init_transactions, time.monotonic() + PATIENCE_S), PATIENCE_S)
@@ -66,7 +66,7 @@ def checked(bootstrap: str, *topics: str) -> list[Diagnostic]:
 
 
 def planned(cluster: DevCluster, topic: str, file: Path) -> list[tuple[str, str, str]]:
-    """What `kproxy migrate plan` finds in a migration of this topic to another cluster."""
+    """Return what `kproxy migrate plan` finds in a migration of this topic to another cluster."""
     with DevCluster(1, properties=STEADY) as target:
         made = {"source": cluster, "target": target}
         sides = {side: {"bootstrap-servers": one.direct_bootstrap} for side, one in made.items()}

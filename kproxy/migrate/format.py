@@ -12,6 +12,7 @@ _PAST_TENSE = {
     "alter": "altered",
     "create": "created",
     "delete": "deleted",
+    "forget": "forgot",
     "raise": "raised",
     "record": "recorded",
     "restore": "restored",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -15,12 +16,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.spark import PASSWORD, PLAIN, needs_spark, spark_home
-from tests.harness.clusters.steady import STEADY
+from tests.harness.clusters.steady import RESTARTED, STEADY
 from tests.harness.migration.migrating import Commands
 from tests.harness.migration.moving import rows, topics, until
 from tests.harness.topics import commit_as, unique
@@ -54,7 +55,7 @@ def move(tmp_path: Path) -> Iterator[Move]:
     file = directory / "move.yaml"
     with (
         DevCluster(1, properties=STEADY) as source,
-        DevCluster(1, properties=STEADY | _LOGIN, client_protocol="SASL_PLAINTEXT") as target,
+        DevCluster(1, properties=STEADY | RESTARTED | _LOGIN, client_protocol="SASL_PLAINTEXT") as target,
     ):
         secret = directory / "secret"
         secret.write_text(PASSWORD)
@@ -130,6 +131,57 @@ def test_it_goes_on_and_is_taken_back(move: Move) -> None:
     move.run("undo", "--force")
     admin = AdminClient({"bootstrap.servers": move.target.direct_bootstrap})
     until(lambda: "eu.orders" not in admin.list_topics().topics, "the topic is gone")
+
+
+def test_a_topic_whose_copy_lost_records_is_copied_again(move: Move) -> None:
+    """The target's broker loses its disk's directory of one partition. The other topic stays as it is."""
+    source, target = move.source.direct_bootstrap, move.target.direct_bootstrap
+    topics(source, {"payments": 1}, 1)
+    producer = Producer({"bootstrap.servers": source})
+    for number in range(100):
+        producer.produce("payments", b"%d" % number)
+    assert producer.flush(60) == 0
+    group = unique("billing")
+    commit(move, group, 700)
+    for command in ("prepare", "copy", "verify", "offsets"):
+        move.run(command)
+    before, kept = topic_ids(target), rows(target, "payments", 0)
+
+    move.target.kill(move.target.node_ids[0])
+    [lost] = move.target.directory.rglob("eu.orders-0")
+    shutil.rmtree(lost)
+    move.target.restart(move.target.node_ids[0])
+    advice = "kproxy migrate undo --topic orders, then prepare and copy"
+    assert advice in " ".join(move.run("verify", "--full", code=1).split())
+    assert advice in " ".join(move.run("status", code=1).split())
+    fill(move, 500)
+    assert advice in " ".join(move.commands.said("copy", code=1)[1].split())
+
+    would = move.run("undo", "--topic", "orders", "--dry-run")
+    assert "would delete topic eu.orders\nwould forget the copy of orders: " in would
+    assert topic_ids(target) == before
+    assert "deleted topic eu.orders\nforgot the copy of orders: " in move.run("undo", "--topic", "orders")
+    prepared = move.run("prepare")
+    assert "created topic eu.orders" in prepared
+    assert "payments" not in prepared
+    move.run("copy")
+    move.run("verify", "--full")
+    move.run("offsets")
+    for partition in range(2):
+        assert [row[1:] for row in rows(target, "eu.orders", partition)] == [
+            row[1:] for row in rows(source, "orders", partition)
+        ]
+    assert next_record(target, "eu.orders", group) == next_record(source, "orders", group)
+    after = topic_ids(target)
+    assert after["eu.orders"] != before["eu.orders"]
+    assert (after["payments"], rows(target, "payments", 0)) == (before["payments"], kept)
+
+
+def topic_ids(bootstrap: str) -> dict[str, str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [name for name in admin.list_topics(timeout=30).topics if not name.startswith("_")]
+    described = admin.describe_topics(TopicCollection(names))
+    return {name: str(answer.result(30).topic_id) for name, answer in described.items()}
 
 
 def refused(move: Move, command: str) -> str:

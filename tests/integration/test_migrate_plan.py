@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.state import Job, Slice
 from kproxy.migrate.format import describe_action
+from kproxy.migrate.journal.driver import write_once
+from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SWITCHING, SwitchEntry
 from kproxy.migrate.spec import document
 from tests.harness import acls as rights
 from tests.harness.clusters.steady import STEADY
@@ -302,13 +305,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     before = as_seen(new)
     migrate("prepare", file)
     migration = document.read_migration(file)
-    source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
-    copier = Copier(source, target, Job(migration.name, 16))
-    for name in (topic, there):
-        [outcome] = copier.copy([Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60)])
-        assert outcome.records == 10, outcome
-    source.close()
-    target.close()
+    copy_ten(old, new, migration.name, topic, there)
     assert "Nothing to do: the target is prepared" in migrate("prepare", file)
     produce(new, topic, 1)
     text = migrate("undo", file, code=1)
@@ -321,9 +318,72 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     assert as_seen(new) == before
 
 
+def test_only_the_copy_of_a_topic_is_undone(old: DevCluster, new: DevCluster, written: Write) -> None:
+    """A topic that others write, one that was there before, one that is deleted already, and one that is kept."""
+    topic, there, gone, other = (unique(name) for name in ("again", "there", "gone", "other"))
+    for name in (topic, there, gone, other):
+        create(old, name)
+        produce(old, name)
+    create(new, there)
+    file = written({"include": [topic, there, gone, other]})
+    before = as_seen(new)
+    migrate("prepare", file)
+    migration = document.read_migration(file)
+    copy_ten(old, new, migration.name, topic, there, gone, other)
+    produce(new, topic, 1)
+    delete(new, gone)
+
+    assert f"nearest: {topic}" in migrate("undo", file, "--topic", topic + "x", code=2)
+    prepared = as_seen(new)
+    text = migrate("undo", file, "--topic", topic, "--topic", there, code=1)
+    assert f"stays: topic {topic} has at least 1 record that kproxy did not copy: --force deletes it" in text
+    assert f"stays: topic {there} existed before kproxy prepared it: delete it, then repeat this command" in text
+    assert "forgot" not in text
+    assert as_seen(new) == prepared
+    assert copied_records(new, migration.name) == dict.fromkeys((topic, there, gone, other), 10)
+
+    moved = SwitchEntry("s", SWITCHING, "c", "blue", "green", ("k",), (("1", "released"),), ended=True)
+    for entry, why in (
+        (moved, "clients are on green now, and use the topics there: run kproxy migrate rollback first"),
+        (replace(moved, ended=False), f"a switch of {migration.name} has not ended"),
+    ):
+        write_once(new.direct_bootstrap, migration.name, {SWITCH_KEY: entry.to_record()}, "test")
+        assert why in migrate("undo", file, "--topic", topic, code=2)
+        assert why in migrate("undo", file, code=2)
+    write_once(new.direct_bootstrap, migration.name, {SWITCH_KEY: None}, "test")
+
+    text = migrate("undo", file, "--topic", topic, "--topic", there, "--topic", gone, "--force", code=1)
+    assert f"deleted topic {topic}\n" in text
+    assert f"forgot the copy of {gone}: 10 records" in text
+    assert f"stays: topic {there} existed before" in text
+    assert copied_records(new, migration.name) == {there: 10, other: 10}
+    text = migrate("prepare", file)
+    assert f"created topic {topic}" in text
+    assert f"created topic {gone}" in text
+    assert other not in text
+    copy_ten(old, new, migration.name, topic, gone)
+    assert copied_records(new, migration.name) == dict.fromkeys((topic, there, gone, other), 10)
+    migrate("undo", file, "--force")
+    assert as_seen(new) == before
+
+
+def copied_records(cluster: DevCluster, name: str) -> dict[str, int]:
+    topics = topic_identities.read_migrated_topics(cluster.direct_bootstrap, name)
+    return {topic: migrated.records for topic, migrated in topics.items()}
+
+
+def copy_ten(old: DevCluster, new: DevCluster, name: str, *topics: str) -> None:
+    """Copy ten records of each topic, without Spark."""
+    with ClusterClient(old.direct_bootstrap) as source, ClusterClient(new.direct_bootstrap) as target:
+        copier = Copier(source, target, Job(name, 16))
+        for topic in topics:
+            [outcome] = copier.copy([Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60)])
+            assert outcome.records == 10, outcome
+
+
 @pytest.mark.matrix
 def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, new: DevCluster, written: Write) -> None:
-    """Before the first record is copied, `prepare` makes it again; later, only another migration begins again."""
+    """Before the first record is copied, `prepare` makes it again; later, only after its copy was undone."""
     topic, other = unique("lost"), unique("kept")
     for name in (topic, other):
         create(old, name)
@@ -341,14 +401,9 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
     assert second[topic].origin == first[topic].origin
     assert second[topic].destination not in ("", first[topic].destination)
 
-    source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
-    copier = Copier(source, target, Job(migration.name, 16))
-    [outcome] = copier.copy([Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60)])
-    assert outcome.records == 10, outcome
-    source.close()
-    target.close()
+    copy_ten(old, new, migration.name, topic)
     delete(new, topic)
-    why = f"{topic}, to which 10 records were copied, no longer exists on the target: it was deleted; to start again"
+    why = f"{topic}, to which 10 records were copied, no longer exists on the target: it was deleted; to copy it again"
     assert [line.partition(":")[0] for line in found(planned(file, code=1))] == [topic]
     said = migrate("prepare", file, code=1)
     assert f"error: {topic}: {why}" in said

@@ -20,6 +20,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.requests import ClusterMetadata, TopicPartition
 from kproxy.migrate.copier.state import (
     PartitionState,
+    copy_again_advice,
     identities_differ,
     merge_identities,
     parse_key,
@@ -37,7 +38,6 @@ _TOPIC = b'["topic",'
 _PROPAGATION, _RETRY_INTERVAL = 3.0, 0.2
 # While a leader moves, in seconds.
 _TIMEOUT = 30.0
-_RENAME_ADVICE = "to start again, give the migration another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,18 @@ def topic_key(topic: str) -> bytes:
 def is_topic_record(name: bytes) -> bool:
     """Return True if `migrated_topics` reads the record with this key."""
     return name.startswith(_TOPIC) or is_partition_key(name)
+
+
+def topic_of_copy(name: bytes) -> str | None:
+    """Return the source topic if this is the key of a record about its copy, else None.
+
+    These are what `prepare` wrote of it, and by partition its state, pieces of its offset map, and its verified range.
+    """
+    match parse_key(name):
+        case ["topic" | "partition" | "map" | "verified", str(topic), *_]:
+            return topic
+        case _:
+            return None
 
 
 def migrated_topics(values: Mapping[bytes, bytes]) -> dict[str, MigratedTopic]:
@@ -187,10 +199,10 @@ def describe_change(topic: MigratedTopic, side: str, layout: ClusterMetadata) ->
     relation = f"{'to' if side == TARGET else 'from'} which {format_count(topic.records, 'record')} were copied"
     relation = relation if topic.records else "with which the copy began"
     if error:
-        return f"{name}, {relation}, no longer exists on the {side}: it was deleted; {_RENAME_ADVICE}"
+        return f"{name}, {relation}, no longer exists on the {side}: it was deleted; {copy_again_advice(topic.topic)}"
     return (
         f"{name} on the {side} is not the topic {relation}: its topic id has changed, so it was deleted and"
-        f" recreated, or the file names another cluster; {_RENAME_ADVICE}"
+        f" recreated, or the file names another cluster; {copy_again_advice(topic.topic)}"
     )
 
 
@@ -226,7 +238,9 @@ def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) 
     for (name, partition), end in sorted(ends.items()):
         migrated = copied[name, partition]
         if end < migrated.ends[partition]:
-            messages[migrated.topic, partition] = truncation_text(name, partition, end, migrated.ends[partition])
+            messages[migrated.topic, partition] = truncation_text(
+                migrated.topic, name, partition, end, migrated.ends[partition]
+            )
     return messages
 
 

@@ -128,12 +128,30 @@ def prepare(file: Path, dry_run: bool) -> int:
 @click.command()
 @FILE
 @DRY_RUN
-@click.option("--force", is_flag=True, help="Also delete topics with records that kproxy did not copy.")
-def undo(file: Path, dry_run: bool, force: bool) -> int:
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    help="Revert only the changes for this topic of the source, and forget its copy. [repeatable]",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also delete topics with records that kproxy did not copy, and topics that clients of the target use.",
+)
+def undo(file: Path, dry_run: bool, topics: tuple[str, ...], force: bool) -> int:
     """Revert the changes of 'kproxy migrate prepare', by its journal on the target.
 
     FILE is the YAML file of the migration. Topics that prepare created are deleted, with the records that were copied
     to them; a topic with other records stays, and so does a value that was changed since.
+
+    To copy one topic again, as after a loss of records on the target:
+
+    \b
+      kproxy migrate undo move.yaml --topic orders
+      kproxy migrate prepare move.yaml
+      kproxy migrate copy move.yaml
 
     The exit code is 0 if all changes are reverted, 1 if one stays or the target refuses it, and 2 if the file is wrong,
     a cluster cannot be reached or there is nothing to undo.
@@ -145,7 +163,7 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
 
     migration = read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
-        result = Undo(clusters, echo_escaped, force=force, dry_run=dry_run).run()
+        result = Undo(clusters, echo_escaped, topics=topics, force=force, dry_run=dry_run).run()
     for text in [f"stays: {text}" for text in result.remaining] + result.failed:
         echo_escaped(text)
     return _STOPPED if result.remaining or result.failed else _FINE

@@ -32,6 +32,7 @@ from kproxy.migrate.copier.state import (
     PartitionState,
     Slice,
     SliceResult,
+    copy_again_advice,
     encode_map_piece,
     identities_differ,
     merge_identities,
@@ -114,8 +115,7 @@ class PartitionCopy:
             if identities_differ(recorded, current):
                 raise CopyBlocked(
                     f"{topic} on the {side} is not the topic that was copied up to offset {state.source_next}: it was"
-                    " deleted and recreated, or the file names another cluster. To copy again, give the migration"
-                    " another name"
+                    f" deleted and recreated, or the file names another cluster; {copy_again_advice(slice.topic)}"
                 )
 
     def _begin_transaction(self, position: int) -> None:
@@ -157,7 +157,7 @@ class PartitionCopy:
 
         def note(base: int) -> None:
             if base < state.target_next:
-                raise CopyBlocked(truncation_text(*self.target, base, state.target_next))
+                raise CopyBlocked(truncation_text(self.slice.topic, *self.target, base, state.target_next))
             for source, target, count in runs:
                 offset_map.add(source, base + target, count)
 

@@ -72,12 +72,17 @@ def merge_identities(identity: str, other: str) -> str:
     return "/".join(left or right for left, right in zip(identity.split("/"), other.split("/"), strict=False))
 
 
-def truncation_text(topic: str, partition: int, end: int, copied_end: int) -> str:
+def copy_again_advice(topic: str) -> str:
+    """Return how to copy a topic of the source from its beginning, as the end of a message."""
+    return f"to copy it again: kproxy migrate undo --topic {topic}, then prepare and copy"
+
+
+def truncation_text(topic: str, target_topic: str, partition: int, end: int, copied_end: int) -> str:
     """Return the message for a target partition that ends before the last copied record."""
     return (
-        f"partition {partition} of {topic} on the target ends at offset {end}, but records were copied up to"
-        f" {copied_end}: the log was truncated (unclean leader election), or the topic was recreated. To copy again,"
-        " give the migration another name"
+        f"partition {partition} of {target_topic} on the target ends at offset {end}, but records were copied up to"
+        f" {copied_end}: the log was truncated (unclean leader election), or the topic was recreated;"
+        f" {copy_again_advice(topic)}"
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any, TypeVar
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
-from kproxy.migrate.clusters.topic_identities import MigratedTopic, topic_key
+from kproxy.migrate.clusters.topic_identities import MigratedTopic, is_topic_record, topic_key, topic_of_copy
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.state import Job, parse_key, state_key, state_topic_name
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _PREFIX = b'["journal",'
 _PATIENCE = 60.0
+# Records in one transaction, of those that `forget_copies` removes.
+_MAX_REMOVED = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,16 @@ class ChangeJournal:
         """Remove changes that were not applied, or were undone."""
         if numbers:
             self._write({state_key("journal", number): None for number in numbers})
+
+    def forget_copies(self, topics: Collection[str], values: Mapping[bytes, bytes]) -> None:
+        """Remove the records about copies of source topics: identities, positions, offset maps and verified ranges.
+
+        `values` are those of `read`. Identities and positions go last, so that a second call finds what is left after a
+        failure.
+        """
+        keys = sorted((key for key in values if topic_of_copy(key) in topics), key=is_topic_record)
+        for start in range(0, len(keys), _MAX_REMOVED):
+            self._write(dict.fromkeys(keys[start : start + _MAX_REMOVED]))
 
     def _read_topic(self) -> StateTopic:
         topic = StateTopic(self._cluster, self._topic)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.printable import escaped
+from kproxy.migrate.copier.state import copy_again_advice
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport
 
 _WIDTH = 80
@@ -182,6 +183,9 @@ def _partition_lines(topic: TopicReport, sampling: bool) -> Iterator[str]:
             yield from textwrap.wrap(escaped(line), _WIDTH, initial_indent="    ", subsequent_indent="      ")
     if len(shown) > _NAMED:
         yield f"  and {len(shown) - _NAMED} more partitions"
+    if any(partition.difference is not None for partition in topic.partitions):
+        advice = escaped(copy_again_advice(topic.partitions[0].topic))
+        yield from textwrap.wrap(advice, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def to_json(report: VerificationReport) -> dict[str, Any]:

@@ -102,6 +102,16 @@ def parse_key(key: bytes) -> list[Any]:
     return parts
 
 
+def parse_key_of(beginnings: tuple[bytes, ...], key: bytes) -> list[Any]:
+    """Return the parts of a key with one of these beginnings, such as b'["map",'; [] for a key of another kind.
+
+    Keys of other kinds are not parsed, as a state topic may have tens of thousands. Raises WireError if `state_key` did
+    not make the key.
+    """
+    is_other = key.startswith(b'["') and key.endswith(b"]") and not key.startswith(beginnings)
+    return [] if is_other else parse_key(key)
+
+
 def state_partition(key: bytes, partitions: int) -> int:
     """Return the partition of the state topic for a key. Map pieces are in the partition of their state."""
     parts = parse_key(key)[:3]

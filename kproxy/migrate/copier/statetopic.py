@@ -18,7 +18,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError, raise_for_code
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import TopicPartition, parse_response
-from kproxy.migrate.copier.state import Job, PartitionState, decode_map_piece, parse_key, state_topic_name
+from kproxy.migrate.copier.state import Job, PartitionState, decode_map_piece, parse_key, parse_key_of, state_topic_name
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches
 from kproxy.protocol.wire.api import ApiKey
@@ -28,6 +28,8 @@ from kproxy.protocol.wire.errorcodes import ErrorCode
 _FETCH_SIZE, _WAIT_MS = 4 * 1024 * 1024, 200
 # Maximum number of empty responses in a row before the end of the log.
 _MAX_EMPTY_FETCHES = 50
+# The beginnings of keys.
+_MAP, VERIFIED = b'["map",', b'["verified",'
 # How long a new topic may be unknown, and how long a leader may be missing, in seconds.
 _NEW_TOPIC_TIMEOUT, _TIMEOUT = 3.0, 30.0
 
@@ -224,16 +226,23 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[TopicPartitio
 
     Raises WireError if the values contradict each other.
     """
+    return copied_partitions(values, parse_states(values))
+
+
+def copied_partitions(
+    values: Mapping[bytes, bytes], states: Mapping[TopicPartition, PartitionState]
+) -> dict[TopicPartition, CopiedPartition]:
+    """Do what `parse_copied_partitions` does, where `states` are the partition states that `values` contain."""
     pieces: defaultdict[TopicPartition, list[tuple[int, bytes]]] = defaultdict(list)
     verified: dict[TopicPartition, int] = {}
     for key, value in values.items():
-        match parse_key(key):
+        match parse_key_of((_MAP, VERIFIED), key):
             case ["map", str(topic), int(partition), int(begin)]:
                 pieces[topic, partition].append((begin, value))
             case ["verified", str(topic), int(partition)]:
                 verified[topic, partition] = _verified_end(value)
-    copied_partitions = {}
-    for (topic, partition), state in parse_states(values).items():
+    copied = {}
+    for (topic, partition), state in states.items():
         offset_map = OffsetMap()
         for _, piece in sorted(pieces[topic, partition]):
             _append_runs(offset_map, decode_map_piece(piece))
@@ -245,7 +254,7 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[TopicPartitio
                 f" {state.records} were copied: the state topic has lost records; was its cleanup.policy changed from"
                 " compact?",
             )
-        copied_partitions[topic, partition] = CopiedPartition(
+        copied[topic, partition] = CopiedPartition(
             topic=topic,
             partition=partition,
             target_topic=state.target_topic,
@@ -260,7 +269,7 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[TopicPartitio
             origin=state.origin,
             destination=state.destination,
         )
-    return copied_partitions
+    return copied
 
 
 def _append_runs(offset_map: OffsetMap, piece: OffsetMap) -> None:

@@ -81,7 +81,7 @@ class CopyRun:
         self.progress = CopyProgress(spec.name, spec.repartition)
         self._no_more_rounds = threading.Event()  # start no further round
         self._pause_ended = threading.Event()
-        self._idle_pause = _IDLE_PAUSE
+        self._idle_pause: float | None = _IDLE_PAUSE
         self._finished = threading.Event()  # the last round is over
         # True: cancel the round. False: the last round is over. A SimpleQueue, because a signal handler may put into it
         # at any moment; an Event has a lock that the interrupted thread may hold.
@@ -138,6 +138,13 @@ class CopyRun:
         """Look for new records all the time, as while writes are held, or every second. Call it from another thread."""
         self._idle_pause = _SHORT_PAUSE if urgent else _IDLE_PAUSE
         self._pause_ended.set()
+
+    def rest(self) -> None:
+        """Look for new records no more, until `set_urgent` or the end of the run. Call it from another thread.
+
+        With many partitions, each look takes the CPU from those who wait for the threads of this process.
+        """
+        self._idle_pause = None
 
     def finish_round(self) -> None:
         """Stop after the current round. Call it from another thread."""
@@ -391,7 +398,7 @@ class CopyRun:
         snapshot = self._state_reader.read()
         if driver.is_leave_request(snapshot.values.get(LEAVE_KEY)):
             self._asked_to_leave = True
-            self._no_more_rounds.set()
+            self.finish_round()
         self.progress.paused = DriverOrder.read(snapshot.values.get(ORDER_KEY)).paused
         self.progress.apply_states(snapshot.states)
         self.progress.sample_lag(time.time_ns() // 1_000_000)
@@ -402,7 +409,7 @@ class CopyRun:
         if not self._cancel.get():
             return
         self._round_cancelled = True
-        self._no_more_rounds.set()
+        self.finish_round()
         while True:
             with suppress(Exception):  # py4j raises when the JVM has ended; then the job has ended too
                 self._context.cancelJobGroup(self._group)

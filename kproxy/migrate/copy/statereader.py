@@ -31,10 +31,14 @@ class StateSnapshot:
 
 
 class StateReader:
-    """The reader of the state topic of one migration, with its own connections. Any thread may call `read`."""
+    """The reader of the state topic of one migration, with its own connections. Any thread may call `read`.
 
-    def __init__(self, target: str, name: str) -> None:
+    Its snapshots have the records that a copy needs, or with `complete` all records.
+    """
+
+    def __init__(self, target: str, name: str, *, complete: bool = False) -> None:
         self._cluster, self._name = ClusterClient(target), name
+        self._key_filter = None if complete else _is_relevant_key
         self._topic: StateTopic | None = None
         self._values: dict[bytes, bytes] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -43,7 +47,7 @@ class StateReader:
 
     def _read_topic(self) -> StateTopic:
         if self._topic is None:
-            self._topic = read_state_topic(self._cluster, self._name, _is_relevant_key)
+            self._topic = read_state_topic(self._cluster, self._name, self._key_filter)
         self._topic.read()
         return self._topic
 
@@ -77,6 +81,12 @@ class StateReader:
         """
         with self._lock:
             self._committed |= states
+
+    def __enter__(self) -> StateReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         with self._lock:

@@ -213,6 +213,15 @@ class SwitchEntry:
             ) from None
 
 
+def require_ended(last: SwitchEntry | None) -> None:
+    """Raise ConfigError if the last switch or rollback was interrupted."""
+    if last is not None and not last.ended:
+        raise ConfigError(
+            f"{last.what} {last.switch} was started on {last.host} and has not finished: run kproxy migrate"
+            " switch FILE --resume to continue it, or --abort to undo it if that is still possible"
+        )
+
+
 def read_history(values: Mapping[bytes, bytes]) -> list[SwitchEntry]:
     """Return all switches and rollbacks among the records of the state topic, in the order of their beginning.
 

@@ -31,8 +31,8 @@ from kproxy.migrate.clusters.groups import (
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import TopicPartition
-from kproxy.migrate.copier.state import parse_key, state_key
-from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state
+from kproxy.migrate.copier.state import PartitionState, parse_key_of, state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, copied_partitions, parse_states, read_state
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.offsets.positions import BEYOND, NOT_COPIED, PAST_END, Position, translate, translate_past_end
 from kproxy.migrate.spec.migration import Migration
@@ -48,6 +48,7 @@ _PAST_END = (
     ": the topic was deleted and recreated, or has lost records. Further copying does not help: reset the group on the"
     " cluster that it leaves, or give --as-end {group} (groups.as-end in the file) to continue at the end of the log"
 )
+_OFFSETS = b'["offsets",'  # the beginning of a key
 _TIMEOUT = 60.0
 _MAX_JOURNAL_SIZE = 256 * 1024  # bytes of journal in one transaction
 
@@ -233,7 +234,7 @@ def parse_journal(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartitio
     """Return the journaled offsets of each group from the values of a state topic."""
     journal: dict[str, dict[TopicPartition, list[int]]] = {}
     for key, value in values.items():
-        match parse_key(key):
+        match parse_key_of((_OFFSETS,), key):
             case ["offsets", str(group)]:
                 journal[group] = _decode_journal(value)
             case _:
@@ -296,7 +297,13 @@ class GroupOffsetSync:
     def read_state(self) -> GroupOffsetSync:
         """Read the copied partitions and the journal. Raises ConfigError."""
         values = read_state(self.target.bootstrap, self.migration.name)
-        self.copied, self._journaled = parse_copied_partitions(values), parse_journal(values)
+        return self.use_state(values, parse_states(values))
+
+    def use_state(
+        self, values: Mapping[bytes, bytes], states: Mapping[TopicPartition, PartitionState]
+    ) -> GroupOffsetSync:
+        """Take the copied partitions and the journal from the state topic; `states` are those that `values` contain."""
+        self.copied, self._journaled = copied_partitions(values, states), parse_journal(values)
         return self
 
     def check_topics(self) -> GroupOffsetSync:

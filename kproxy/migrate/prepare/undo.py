@@ -22,7 +22,7 @@ from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.statetopic import find_job, parse_copied_partitions, parse_states
 from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT, parse_driver_record, watch_driver
-from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
+from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry, require_ended
 from kproxy.migrate.offsets.log_ranges import count_unknown_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
@@ -117,11 +117,7 @@ class Undo:
         """Raise ConfigError if a switch has moved clients of the topics to the target, or has not ended."""
         if last is None or self._force:
             return
-        name = self._clusters.migration.name
-        if not last.ended:
-            raise ConfigError(
-                f"a {last.what} of {name} has not ended: run kproxy migrate switch --resume or --abort first"
-            )
+        require_ended(last)
         moved = last.moved_topics
         used = sorted(topic for topic in selected if any(fnmatchcase(topic, glob) for glob in moved))
         if last.is_moved or used or any(not part.topics for part in last.parts_on_target):

@@ -118,7 +118,7 @@ class FinalSync:
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
         self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
         self._source_cluster = self._stack.enter_context(ClusterClient(self.endpoints.source))
-        self._state_reader = StateReader(self.endpoints.target, self.migration.name)
+        self._state_reader = StateReader(self.endpoints.target, self.migration.name, complete=True)
         self._stack.callback(self._state_reader.close)
         self._state_reader.read()
         self._driver_hashing = DriverHashing(self.endpoints.source, self.endpoints.target, self.log)
@@ -195,6 +195,11 @@ class FinalSync:
         if self._copy is not None:
             self._copy.set_urgent(urgent)
 
+    def _rest(self) -> None:
+        """Copy no more in this hold. Records that other clients write to the source meanwhile are copied later."""
+        if self._copy is not None:
+            self._copy.rest()
+
     @timed_step
     def drain(self, until: float) -> None:
         """End the open transactions on the source. Raises FinalSyncError."""
@@ -224,7 +229,7 @@ class FinalSync:
             self.source_ends = self._read_offsets(requests.LATEST, False, until)
             try:
                 self._wait_until_copied(self.source_ends, until)
-                self.set_urgent(False)
+                self._rest()
             except FinalSyncError as error:
                 ids = [transaction.id for transaction in open_transactions(self._source_admin, until) or ()]
                 if not ids:
@@ -235,7 +240,7 @@ class FinalSync:
             self.source_ends = self._read_final_ends(until)
             self._wait_until_copied(self.source_ends, until)
             if self._read_final_ends(until) == self.source_ends:
-                self.set_urgent(False)
+                self._rest()
                 return
             self._check_deadline(until, SOURCE_STILL_GROWS())
 
@@ -253,6 +258,7 @@ class FinalSync:
             others_write=self.others_write,
             selects_topic=self.migration.selects_topic,
             driver_hashing=self._driver_hashing if self._driver_may_compare else None,
+            state_reader=self._state_reader,
         )
         unverified = [partition for partition in report.partitions if not partition.is_complete]
         if unverified:
@@ -296,7 +302,9 @@ class FinalSync:
     # Parts
 
     def _translate_positions(self, dry_run: bool) -> list[Diagnostic]:
-        offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force).read_state()
+        state = self._state_reader.read(_SETTLE_TIMEOUT)
+        offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force)
+        offsets.use_state(state.values, state.states)
         self.compose(offsets)
         results = offsets.run(self.groups or self.migration.selects_group, dry_run=dry_run)
         self._positions = results, offsets.copied

@@ -75,15 +75,6 @@ def was_switched_before(last: SwitchEntry | None) -> bool:
     return last is not None and (not last.part or last.again)
 
 
-def require_ended(last: SwitchEntry | None) -> None:
-    """Raise ConfigError if the last switch or rollback was interrupted."""
-    if last is not None and not last.ended:
-        raise ConfigError(
-            f"{last.what} {last.switch} was started on {last.host} and has not finished: run kproxy migrate"
-            " switch FILE --resume to continue it, or --abort to undo it if that is still possible"
-        )
-
-
 class SwitchRun:
     """One run of a switch or rollback; subclasses define the preflight and the tasks of the hold."""
 

@@ -11,7 +11,14 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.groups import GroupMembers, read_members
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
+from kproxy.migrate.journal.switch_journal import (
+    ROLLBACK,
+    SWITCHING,
+    MovedPart,
+    SwitchEntry,
+    SwitchJournal,
+    require_ended,
+)
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch import preflight
@@ -19,7 +26,7 @@ from kproxy.migrate.switch.client_effects import check_clients
 from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart, select_part, wave_part
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync, list_topics
-from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, require_ended, was_switched_before
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun, was_switched_before
 from kproxy.migrate.switch.unseen_check import UnseenCheck
 from kproxy.migrate.switch.wave_alarms import check_moved_waves
 from kproxy.migrate.switch.wave_sides import wave_boundary, with_groups_now

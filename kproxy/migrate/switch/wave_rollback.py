@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.groups import GroupMembers
-from kproxy.migrate.journal.switch_journal import MovedPart, SwitchEntry
+from kproxy.migrate.journal.switch_journal import MovedPart, SwitchEntry, require_ended
 from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart
 from kproxy.migrate.switch.partial_rollback import check_part
-from kproxy.migrate.switch.switch_run import SwitchContext, require_ended
+from kproxy.migrate.switch.switch_run import SwitchContext
 from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.wave_sides import require_moved_wave
 from kproxy.proxy.switching.parts import Part, unit_name

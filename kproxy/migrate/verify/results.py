@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.migrate.copier.requests import TopicPartition
-from kproxy.migrate.copier.state import parse_key, state_key
+from kproxy.migrate.copier.state import parse_key_of, state_key
+from kproxy.migrate.copier.statetopic import VERIFIED
 from kproxy.migrate.verify.differences import Difference
 
 
@@ -94,7 +95,7 @@ def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[TopicPartition,
     """Return the verified ranges from the values of the state topic."""
     ranges = {}
     for key, value in values.items():
-        match parse_key(key):
+        match parse_key_of((VERIFIED,), key):
             case ["verified", str(topic), int(partition)] if (verified := VerifiedRange.read(value)) is not None:
                 ranges[topic, partition] = verified
     return ranges

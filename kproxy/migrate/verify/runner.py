@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from kproxy.migrate.clusters.topic_identities import migrated_topics
-from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.clusters.topic_identities import merge_topics
 from kproxy.migrate.copier.requests import TopicPartition
-from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
+from kproxy.migrate.copier.statetopic import copied_partitions
+from kproxy.migrate.copy.statereader import StateReader
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
 from kproxy.migrate.verify.driverhashing import DriverHashing
@@ -41,20 +42,22 @@ def run_verification(
     selects_topic: Callable[[str], bool] | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
     driver_hashing: DriverHashing | None = None,
+    state_reader: StateReader | None = None,
 ) -> VerificationReport:
     """Compare the copied offsets of a migration that are not verified yet, and save the result unless it is a sampling.
 
     `full`: compare all copied offsets. `others_write`: clients that were routed to the target have written there, and
     their records are no difference; None: as the journal of switches says. `selects_topic`: of which source topics;
     None: of all but those of waves that are on the target, where clients write. `driver_hashing` reads few records
-    without a Spark job; None if Spark reads them all.
+    without a Spark job; None if Spark reads them all. `state_reader`: a complete one that has read before, so that only
+    what is new is read.
     """
     last = read_last_switch(target, name)
     parts_write = _clients_write(last)[0] if others_write is None else others_write
     selects = selects_topic or partial(_stays, () if last is None else last.moved_topics)
-    with ClusterClient(target) as cluster:
-        topic = read_state_topic(cluster, name)
-        values = topic.values
+    own_reader = StateReader(target, name, complete=True) if state_reader is None else nullcontext(state_reader)
+    with own_reader as reader:
+        snapshot = reader.read(_TIMEOUT)
         run = Verification(
             spark,
             source,
@@ -66,12 +69,20 @@ def run_verification(
             on_progress=on_progress,
             others_write=parts_write,
             clients_write=lambda: parts_write or any(_clients_write(read_last_switch(target, name))),
-            read_copied_ends=lambda: _read_copied_ends(cluster, topic),
+            read_copied_ends=lambda: _read_copied_ends(reader),
             driver_hashing=driver_hashing,
         )
-        copied = {place: part for place, part in parse_copied_partitions(values).items() if selects(place[0])}
-        topics = {topic: migrated for topic, migrated in migrated_topics(values).items() if selects(topic)}
-        return run.run(name, copied, parse_verified_ranges(values), topics)
+        copied = copied_partitions(snapshot.values, snapshot.states)
+        return run.run(
+            name,
+            {place: partition for place, partition in copied.items() if selects(place[0])},
+            parse_verified_ranges(snapshot.values),
+            {
+                topic: migrated
+                for topic, migrated in merge_topics(snapshot.values, snapshot.states).items()
+                if selects(topic)
+            },
+        )
 
 
 def _stays(moved_topics: Collection[str], topic: str) -> bool:
@@ -90,10 +101,9 @@ def _clients_write(last: SwitchEntry | None) -> tuple[bool, bool]:
     return any(part.writes and not part.wave for part in parts), last.is_moved
 
 
-def _read_copied_ends(cluster: ClusterClient, topic: StateTopic) -> dict[TopicPartition, CopiedEnd]:
+def _read_copied_ends(reader: StateReader) -> dict[TopicPartition, CopiedEnd]:
     """Return the current copied end of each target partition."""
-    retry(cluster, topic.read, _TIMEOUT)
-    states = parse_states(topic.values)
+    states = reader.read(_TIMEOUT).states
     return {(state.target_topic, partition): CopiedEnd.of(state) for (_, partition), state in states.items()}
 
 

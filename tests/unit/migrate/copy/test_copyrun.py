@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from queue import Empty, Queue
 from unittest.mock import MagicMock, Mock
 
 import pytest
@@ -94,6 +95,36 @@ def test_an_urgent_copy_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "_plan_round", plan)
     copy._rounds()
     assert plans == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ends", ["the last round", "cancelled", "asked to leave"])
+def test_a_resting_copy_looks_for_nothing_and_ends_at_once(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    copy, plans = following(monkeypatch, 0.001, 600.0), Queue[int]()
+
+    def plan(_: StateSnapshot) -> list[tuple[int, Slice]]:
+        copy.rest()
+        plans.put(0)
+        return []
+
+    monkeypatch.setattr(copy, "_plan_round", plan)
+    rounds = threading.Thread(target=copy._rounds, daemon=True)
+    rounds.start()
+    plans.get(timeout=60)
+    with pytest.raises(Empty):
+        plans.get(timeout=0.2)
+    copy.set_urgent(True)
+    plans.get(timeout=60)
+    if ends == "cancelled":
+        copy._finished.set()
+        copy.cancel()
+        copy._cancel_when_asked()
+    elif ends == "asked to leave":
+        copy._read_orders(Mock(is_leave_request=lambda _: True))
+    else:
+        copy.finish_round()
+    rounds.join(60)
+    assert not rounds.is_alive()
+    assert plans.empty()
 
 
 @pytest.mark.parametrize(("size", "driver"), [(MAX_SIZE, True), (MAX_SIZE + 1, False)])

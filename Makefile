@@ -23,9 +23,11 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, real clients (ONCE=1 ends after the story)
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
-# Four processes used all of two cores, with ten programs that waited for one: a slow machine missed deadlines.
+# Four processes used all of two cores, with ten programs that waited for one: a slow machine missed deadlines. A test
+# that loads the machine itself runs alone at the end, unless ARGS chooses tests.
 test: $(STAMP) tools ## all tests, on real brokers and real clients
-	$(RUN) -n 3 -m "not matrix and not soak" $(ARGS)
+	$(RUN) -n 3 -m "not matrix and not soak and not alone" $(ARGS)
+	$(if $(filter-out --ignore=%,$(ARGS)),,$(RUN) -m alone tests/soak)
 
 # The floor is what the tests reached when it was set (93.9 %); what no test reaches is listed in .coverage/missing.txt.
 coverage: $(STAMP) ## how much of kproxy the tests reach that ran with COVERAGE=1

@@ -342,10 +342,10 @@ def test_only_the_copy_of_a_topic_is_undone(old: DevCluster, new: DevCluster, wr
     assert as_seen(new) == prepared
     assert copied_records(new, migration.name) == dict.fromkeys((topic, there, gone, other), 10)
 
-    moved = SwitchEntry("s", SWITCHING, "c", "blue", "green", ("k",), (("1", "released"),), ended=True)
+    moved = SwitchEntry("s", SWITCHING, "c", "blue", "green", ("k",), (("1", "released"),), ended=True, host="h1")
     for entry, why in (
         (moved, "clients are on green now, and use the topics there: run kproxy migrate rollback first"),
-        (replace(moved, ended=False), "switch s was started on  and has not finished"),
+        (replace(moved, ended=False), "switch s was started on h1 and has not finished"),
     ):
         write_once(new.direct_bootstrap, migration.name, {SWITCH_KEY: entry.to_record()}, "test")
         assert why in migrate("undo", file, "--topic", topic, code=2)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tests.soak.switchsite import Site
 
 _PATIENCE = 240.0
+_LOOKED_AT = 20  # the last batches of a query that are looked at for what it has read
 _NO_LOGIN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -386,10 +388,10 @@ class Spark(_Process):
 
         def there() -> bool:
             self._lives()
-            newest = (
-                line.rpartition(":")[2] for line in reversed(self.lines) if line.startswith("batch ") and ":" in line
-            )
-            return int(next(newest, "-1")) >= end
+            newest = (line for line in reversed(self.lines) if line.startswith("batch ") and ":" in line)
+            # The records of a batch are in the order of partitions, so that the last one need not be the latest.
+            pairs = (pair for line in islice(newest, _LOOKED_AT) for pair in line.split(" ")[2:])
+            return max((int(pair.rpartition(":")[2]) for pair in pairs), default=-1) >= end
 
         wait_until(there, f"{self.name} has read {end} or a later one", _PATIENCE)
 

@@ -5,8 +5,7 @@
     WHOLE_MOVE_SEED=N        repeats what chance decides
     WHOLE_MOVE_HARMS=A,B     what is done, of `_HARMS`, such as "nothing,driver flip"
 
-In `make test-matrix` both waves go there, and the driver or a kproxy is killed in one of the two moves. Its load would
-take more from the tests beside it than `make test` has.
+In `make test` both waves go there, and the driver or a kproxy is killed in one of the two moves. It runs alone there.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BROKER = tuple(f"broker {stage}" for stage in SAYS if stage != "drain")
 _HARMS = ("nothing", "nothing", "answers", *_DRIVER, *_KPROXY, *_BROKER)
 
 
-@pytest.mark.matrix
+@pytest.mark.alone
 def test_both_waves_go_there(tmp_path: Path, figures: list[str]) -> None:
     seed = int(os.environ.get("WHOLE_MOVE_SEED", Random().randrange(1 << 32)))
     with ExitStack() as held:

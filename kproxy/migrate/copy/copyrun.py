@@ -142,7 +142,7 @@ class CopyRun:
     def rest(self) -> None:
         """Look for new records no more, until `set_urgent` or the end of the run. Call it from another thread.
 
-        With many partitions, each look takes the CPU from those who wait for the threads of this process.
+        With many partitions, each look takes CPU time that other threads of this process need.
         """
         self._idle_pause = None
 

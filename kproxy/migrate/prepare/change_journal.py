@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any, TypeVar
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
-from kproxy.migrate.clusters.topic_identities import MigratedTopic, is_topic_record, topic_key, topic_of_copy
+from kproxy.migrate.clusters.topic_identities import MigratedTopic, topic_key, topic_of_copy
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.state import Job, parse_key, state_key, state_topic_name
@@ -163,12 +164,21 @@ class ChangeJournal:
     def forget_copies(self, topics: Collection[str], values: Mapping[bytes, bytes]) -> None:
         """Remove the records about copies of source topics: identities, positions, offset maps and verified ranges.
 
-        `values` are those of `read`. Identities and positions go last, so that a second call finds what is left after a
-        failure.
+        `values` are those of `read`. The records of a partition go together, and identities last: after a failure, what
+        is left is complete, and a second call removes it.
         """
-        keys = sorted((key for key in values if topic_of_copy(key) in topics), key=is_topic_record)
-        for start in range(0, len(keys), _MAX_REMOVED):
-            self._write(dict.fromkeys(keys[start : start + _MAX_REMOVED]))
+        partitions: defaultdict[tuple[str, ...], list[bytes]] = defaultdict(list)
+        for key in values:
+            if topic_of_copy(key) in topics:
+                partitions[tuple(map(str, parse_key(key)[1:3]))].append(key)
+        keys: list[bytes] = []
+        for _, own in sorted(partitions.items(), key=lambda entry: -len(entry[0])):
+            if keys and len(keys) + len(own) > _MAX_REMOVED:
+                self._write(dict.fromkeys(keys))
+                keys = []
+            keys += own
+        if keys:
+            self._write(dict.fromkeys(keys))
 
     def _read_topic(self) -> StateTopic:
         topic = StateTopic(self._cluster, self._topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import pytest
 
@@ -20,7 +21,9 @@ from kproxy.migrate.plan.changes import (
     MigrationHistory,
     SetQuota,
 )
+from kproxy.migrate.prepare import change_journal
 from kproxy.migrate.prepare.change_journal import (
+    ChangeJournal,
     JournaledChange,
     RaiseProducerIds,
     from_record,
@@ -93,3 +96,24 @@ def test_a_foreign_key_elsewhere_is_one_line(name: bytes) -> None:
     for read in (parse_verified_ranges, parse_journal):
         with pytest.raises(WireError, match="that kproxy did not write"):
             read({name: b"{}"})
+
+
+def test_a_copy_is_forgotten_by_whole_partitions_and_its_identity_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a failure between two transactions leaves nothing that contradicts itself."""
+    removed: list[list[bytes]] = []
+    monkeypatch.setattr(change_journal, "_MAX_REMOVED", 4)
+    monkeypatch.setattr(ChangeJournal, "_write", lambda self, records: removed.append([*records]))
+    kept = [state_key("topic", "b"), state_key("partition", "b", 0), state_key("offsets", "a"), state_key("job")]
+    own = {
+        partition: [state_key("map", "a", partition, begin) for begin in range(partition)]
+        + [state_key("partition", "a", partition), state_key("verified", "a", partition)]
+        for partition in range(4)
+    }
+    values = dict.fromkeys([state_key("topic", "a"), *kept, *chain.from_iterable(own.values())], b"{}")
+    with ChangeJournal("127.0.0.1:1", "move") as journal:
+        journal.forget_copies({"a"}, values)
+    assert sorted(chain.from_iterable(removed)) == sorted(set(values) - set(kept))
+    for keys in own.values():
+        assert sum(bool(set(keys) & set(written)) for written in removed) == 1
+    assert removed[-1][-1] == state_key("topic", "a")
+    assert len(removed) > 1

@@ -151,7 +151,7 @@ def test_a_topic_whose_copy_lost_records_is_copied_again(move: Move) -> None:
     [lost] = move.target.directory.rglob("eu.orders-0")
     shutil.rmtree(lost)
     move.target.restart(move.target.node_ids[0])
-    advice = "kproxy migrate undo --topic orders, then prepare and copy"
+    advice = "kproxy migrate undo FILE --topic orders, then prepare and copy"
     assert advice in " ".join(move.run("verify", "--full", code=1).split())
     assert advice in " ".join(move.run("status", code=1).split())
     fill(move, 500)

@@ -74,7 +74,7 @@ def merge_identities(identity: str, other: str) -> str:
 
 def copy_again_advice(topic: str) -> str:
     """Return how to copy a topic of the source from its beginning, as the end of a message."""
-    return f"to copy it again: kproxy migrate undo --topic {topic}, then prepare and copy"
+    return f"to copy it again: kproxy migrate undo FILE --topic {topic}, then prepare and copy"
 
 
 def truncation_text(topic: str, target_topic: str, partition: int, end: int, copied_end: int) -> str:
